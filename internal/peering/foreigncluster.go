@@ -15,6 +15,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
@@ -71,15 +72,18 @@ func watchCredentials(mgr ctrl.Manager) (*kube.NamespacedWatch, error) {
 type foreignClusters struct {
 	client   client.Client
 	secrets  *kube.NamespacedWatch
+	emit     func(client.Object, kube.Event)
 	events   *kube.EventRecorder
+	failures *failures
 	version  string
 	disabled Disabled
 }
 
 func setupForeignClusters(mgr ctrl.Manager, o Options, secrets *kube.NamespacedWatch) error {
+	emit := kube.EmitBy(mgr.GetEventRecorder("liqo-foreigncluster"), "Compare")
 	f := &foreignClusters{
 		client: mgr.GetClient(), secrets: secrets, version: o.Version, disabled: o.Disabled,
-		events: kube.NewEventRecorder(kube.EmitBy(mgr.GetEventRecorder("liqo-foreigncluster"), "Compare")),
+		emit: emit, events: kube.NewEventRecorder(emit), failures: newFailures(time.Now()),
 	}
 	wake := handler.EnqueueRequestsFromMapFunc(f.peerOf)
 	b := ctrl.NewControllerManagedBy(mgr).
@@ -204,26 +208,10 @@ func (f *foreignClusters) writeStatus(ctx context.Context, fc *liqov1beta1.Forei
 	if err := client.IgnoreNotFound(f.client.Status().Patch(ctx, want, client.MergeFrom(fc))); err != nil {
 		return fmt.Errorf("writing the status of ForeignCluster %s: %w", fc.Name, err)
 	}
-	f.recordTransitions(want, fc.Status.Modules)
+	for _, e := range f.failures.findEvents(want, fc.Status.Modules, want.Status.Modules, time.Now()) {
+		f.emit(want, e)
+	}
 	return nil
-}
-
-// recordTransitions emits which parts of the peering fail that worked before, and which failures of those are over.
-func (f *foreignClusters) recordTransitions(fc *liqov1beta1.ForeignCluster, before liqov1beta1.Modules) {
-	type subject struct {
-		uid       types.UID
-		condition liqov1beta1.ConditionType
-	}
-	failed, healed := findTransitions(before, fc.Status.Modules, metav1.Now())
-	for _, t := range failed {
-		f.events.RecordAbout(subject{fc.UID, t.condition}, fc, t.event)
-	}
-	for _, t := range healed {
-		if of := (subject{fc.UID, t.condition}); f.events.Forget(of) { // else the part is established for the first time
-			f.events.RecordAbout(of, fc, t.event)
-			f.events.Forget(of)
-		}
-	}
 }
 
 // recordEvents emits why new objects are not offered to the peer, unless already recorded.

@@ -11,16 +11,41 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/peer"
 )
 
-// transition is a change of a condition of a peering between working and failing.
-type transition struct {
+// establishingTime is how long after the creation of a ForeignCluster a part of the peering that does not work yet counts as new, if an earlier
+// process saw how that began.
+const establishingTime = 10 * time.Minute
+
+// maxFailures is the number of failures that are remembered. If there are more, those that began first heal without an event.
+const maxFailures = 10000
+
+// failures remembers the parts of peerings that worked and do not work now.
+type failures struct {
+	started time.Time  // of this process
+	known   *lru.Cache // failedPart → failure
+}
+
+// failedPart is a condition of a ForeignCluster.
+type failedPart struct {
+	of        types.UID
 	condition liqov1beta1.ConditionType
-	event     kube.Event
+}
+
+// failure is since when and why a part does not work.
+type failure struct {
+	since  time.Time
+	reason string
+}
+
+func newFailures(started time.Time) *failures {
+	return &failures{started: started, known: lru.New(maxFailures)}
 }
 
 // isWorking reports whether a part of a peering works.
@@ -28,9 +53,10 @@ func isWorking(s liqov1beta1.ConditionStatus) bool {
 	return s == liqov1beta1.ConditionEstablished || s == liqov1beta1.ConditionReady
 }
 
-// findTransitions returns the conditions that worked and fail now, and those that failed and work now. A condition that is new, or that is gone
-// because its part is not used any more, is neither.
-func findTransitions(before, after liqov1beta1.Modules, now metav1.Time) (failed, healed []transition) {
+// findEvents returns the events about a changed status: what worked and fails, and what failed and works again. A part that is new, or that is
+// not used any more, is neither.
+func (f *failures) findEvents(fc *liqov1beta1.ForeignCluster, before, after liqov1beta1.Modules, now time.Time) []kube.Event {
+	var events []kube.Event
 	for _, m := range []struct{ before, after liqov1beta1.Module }{
 		{before.Networking, after.Networking}, {before.Authentication, after.Authentication}, {before.Offloading, after.Offloading},
 	} {
@@ -39,18 +65,43 @@ func findTransitions(before, after liqov1beta1.Modules, now metav1.Time) (failed
 			if i < 0 {
 				continue
 			}
-			switch old := m.before.Conditions[i]; {
+			old, part := m.before.Conditions[i], failedPart{fc.UID, c.Type}
+			switch {
 			case isWorking(old.Status) && !isWorking(c.Status):
-				failed = append(failed, transition{c.Type, kube.Event{
-					Type: corev1.EventTypeWarning, Reason: cmp.Or(c.Reason, string(c.Status)), Message: fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message),
-				}})
+				reason := cmp.Or(c.Reason, string(c.Status))
+				f.known.Add(part, failure{now, reason})
+				events = append(events, kube.Event{Type: corev1.EventTypeWarning, Reason: reason, Message: fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message)})
 			case !isWorking(old.Status) && isWorking(c.Status):
-				lasted := now.Sub(old.LastTransitionTime.Time).Round(time.Second)
-				healed = append(healed, transition{c.Type, kube.Event{
-					Type: corev1.EventTypeNormal, Reason: peer.ReasonHealed, Message: fmt.Sprintf("%s is %s again, after %s of %s", c.Type, c.Status, lasted, cmp.Or(old.Reason, string(old.Status))),
-				}})
+				if failed, known := f.end(part, fc.CreationTimestamp, old); known {
+					events = append(events, kube.Event{Type: corev1.EventTypeNormal, Reason: peer.ReasonHealed, Message: fmt.Sprintf(
+						"%s is %s again, after %s of %s", c.Type, c.Status, now.Sub(failed.since).Round(time.Second), failed.reason,
+					)})
+				}
 			}
 		}
 	}
-	return failed, healed
+	return joinEvents(events)
+}
+
+// end returns the failure of a part that works again. One that began before this process is known from the condition.
+func (f *failures) end(part failedPart, created metav1.Time, old liqov1beta1.Condition) (failure, bool) {
+	if known, ok := f.known.Get(part); ok {
+		f.known.Remove(part)
+		return known.(failure), true
+	}
+	since := old.LastTransitionTime.Time
+	return failure{since, cmp.Or(old.Reason, string(old.Status))}, since.Before(f.started) && since.Sub(created.Time) > establishingTime
+}
+
+// joinEvents makes one event of those with the same reason: the API counts events of one object that have the same reason as one that is repeated,
+// whatever their messages.
+func joinEvents(events []kube.Event) (joined []kube.Event) {
+	for _, e := range events {
+		if i := slices.IndexFunc(joined, func(other kube.Event) bool { return other.Reason == e.Reason }); i >= 0 {
+			joined[i].Message += "; " + e.Message
+			continue
+		}
+		joined = append(joined, e)
+	}
+	return joined
 }

@@ -11,39 +11,67 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	"liqo.io/liqo/internal/kube"
 )
 
-func TestFindTransitions(t *testing.T) {
-	now := metav1.Now()
-	with := func(status liqov1beta1.ConditionStatus, reason string) liqov1beta1.Modules {
-		return liqov1beta1.Modules{Networking: liqov1beta1.Module{Enabled: true, Conditions: []liqov1beta1.Condition{{
-			Type: liqov1beta1.NetworkConnectionStatus, Status: status, Reason: reason, Message: "why", LastTransitionTime: metav1.NewTime(now.Add(-200 * time.Second)),
-		}}}}
+func TestFailureEvents(t *testing.T) {
+	created := time.Now()
+	at := func(minutes int) time.Time { return created.Add(time.Duration(minutes) * time.Minute) }
+	with := func(since time.Time, status liqov1beta1.ConditionStatus, reason string, kinds ...liqov1beta1.ConditionType) liqov1beta1.Modules {
+		m := liqov1beta1.Modules{Networking: liqov1beta1.Module{Enabled: true}}
+		for _, kind := range kinds {
+			m.Networking.Conditions = append(m.Networking.Conditions, liqov1beta1.Condition{Type: kind, Status: status, Reason: reason, Message: "why", LastTransitionTime: metav1.NewTime(since)})
+		}
+		return m
 	}
-	established, broken := with(liqov1beta1.ConditionEstablished, "ConnectionEstablished"), with(liqov1beta1.ConditionError, "ConnectionError")
+	const connection, gateway = liqov1beta1.NetworkConnectionStatus, liqov1beta1.NetworkGatewayClientStatus
+	works := with(at(1), liqov1beta1.ConditionEstablished, "ConnectionEstablished", connection)
+	broken := with(at(20), liqov1beta1.ConditionError, "ConnectionError", connection)
+	pending := with(at(29), liqov1beta1.ConditionPending, "ConnectionPending", connection)
+	type step struct {
+		at            int // minute
+		before, after liqov1beta1.Modules
+	}
 	for name, tc := range map[string]struct {
-		before, after  liqov1beta1.Modules
-		failed, healed string
+		started int // minute of the start of the process
+		steps   []step
+		want    []string
 	}{
-		"same":           {established, established, "", ""},
-		"still_broken":   {broken, with(liqov1beta1.ConditionPending, "ConnectionPending"), "", ""},
-		"new":            {liqov1beta1.Modules{}, broken, "", ""},
-		"not_used":       {broken, liqov1beta1.Modules{}, "", ""},
-		"fails":          {established, broken, "Warning ConnectionError: NetworkConnectionStatus is Error: why", ""},
-		"heals":          {broken, established, "", "Normal Healed: NetworkConnectionStatus is Established again, after 3m20s of ConnectionError"},
-		"without_reason": {with(liqov1beta1.ConditionNotReady, ""), established, "", "Normal Healed: NetworkConnectionStatus is Established again, after 3m20s of NotReady"},
+		"same":         {0, []step{{20, works, works}}, nil},
+		"still_broken": {0, []step{{20, broken, pending}}, nil},
+		"new":          {0, []step{{20, liqov1beta1.Modules{}, broken}}, nil},
+		"not_used":     {0, []step{{20, works, broken}, {21, broken, liqov1beta1.Modules{}}}, []string{"Warning ConnectionError: NetworkConnectionStatus is Error: why"}},
+		"established":  {0, []step{{2, with(at(0), liqov1beta1.ConditionPending, "ConnectionPending", connection), works}}, nil},
+		"fails_and_heals": {0, []step{{20, works, broken}, {29, broken, pending}, {30, pending, works}}, []string{
+			"Warning ConnectionError: NetworkConnectionStatus is Error: why", "Normal Healed: NetworkConnectionStatus is Established again, after 10m0s of ConnectionError",
+		}},
+		"heals_once": {0, []step{{20, works, broken}, {21, broken, works}, {21, broken, works}}, []string{
+			"Warning ConnectionError: NetworkConnectionStatus is Error: why", "Normal Healed: NetworkConnectionStatus is Established again, after 1m0s of ConnectionError",
+		}},
+		"heals_after_restart":       {25, []step{{30, broken, works}}, []string{"Normal Healed: NetworkConnectionStatus is Established again, after 10m0s of ConnectionError"}},
+		"established_after_restart": {2, []step{{5, with(at(1), liqov1beta1.ConditionPending, "ConnectionPending", connection), works}}, nil},
+		"two_at_once": {0, []step{
+			{20, with(at(1), liqov1beta1.ConditionReady, "", connection, gateway), with(at(20), liqov1beta1.ConditionNotReady, "", connection, gateway)},
+			{21, with(at(20), liqov1beta1.ConditionNotReady, "", connection, gateway), with(at(21), liqov1beta1.ConditionReady, "", connection, gateway)},
+		}, []string{
+			"Warning NotReady: NetworkConnectionStatus is NotReady: why; NetworkGatewayClientStatus is NotReady: why",
+			"Normal Healed: NetworkConnectionStatus is Ready again, after 1m0s of NotReady; NetworkGatewayClientStatus is Ready again, after 1m0s of NotReady",
+		}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			text := func(all []transition) (out string) {
-				for _, one := range all {
-					out += one.event.Type + " " + one.event.Reason + ": " + one.event.Message
+			fc := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{UID: "x", CreationTimestamp: metav1.NewTime(created)}}
+			f := newFailures(at(tc.started))
+			var got []string
+			for _, s := range tc.steps {
+				for _, e := range f.findEvents(fc, s.before, s.after, at(s.at)) {
+					got = append(got, text(e))
 				}
-				return out
 			}
-			failed, healed := findTransitions(tc.before, tc.after, now)
-			if diff := cmp.Diff([]string{tc.failed, tc.healed}, []string{text(failed), text(healed)}); diff != "" {
+			if diff := cmp.Diff(tc.want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}
 }
+
+func text(e kube.Event) string { return e.Type + " " + e.Reason + ": " + e.Message }

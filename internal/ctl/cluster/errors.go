@@ -65,6 +65,8 @@ const (
 // adviceFor returns a hint about an unusable cluster, and a part of the documentation; "" for all other errors.
 func adviceFor(err error) (hint, page string) {
 	switch {
+	case errors.Is(err, context.Canceled): // by the user
+		return "", ""
 	case apierrors.IsUnauthorized(err):
 		return "Have they expired? Get a new kubeconfig from whoever gave it, or take another user of the cluster: " + choose,
 			"docs/troubleshooting.md#the-api-server-does-not-accept-the-credentials-of-the-kubeconfig"

@@ -60,7 +60,11 @@ func (f *Collector) collectHealed(ctx context.Context) ([]string, error) {
 		return nil, fmt.Errorf("looking at the events of ForeignClusters: %w", err)
 	}
 	since := func(e corev1.Event) time.Time {
-		return slices.MaxFunc([]time.Time{e.EventTime.Time, e.LastTimestamp.Time}, time.Time.Compare).UTC()
+		times := []time.Time{e.EventTime.Time, e.LastTimestamp.Time}
+		if e.Series != nil {
+			times = append(times, e.Series.LastObservedTime.Time)
+		}
+		return slices.MaxFunc(times, time.Time.Compare).UTC()
 	}
 	slices.SortFunc(events.Items, func(a, b corev1.Event) int { return since(a).Compare(since(b)) })
 	var all []string
