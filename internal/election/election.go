@@ -166,8 +166,13 @@ func (r *Replica) SetReplicas(names []string, elsewhere bool, now time.Time) {
 func (r *Replica) setRunning(names []string, now time.Time) {
 	r.running = slices.Clone(names)
 	switch listed := r.isListed(); {
-	case !listed && r.settled: // by mistake: others will take the Lease, unless it is renewed from now on
-		r.listed, r.settled, r.renewed = time.Time{}, false, now
+	case !listed && r.settled: // others may take the Lease now, unless it is renewed; what had ended stays so
+		if limit := r.ActiveUntil().Add(-r.times.Deadline); r.won && limit.Before(now) {
+			r.renewed = limit
+		} else {
+			r.renewed = now
+		}
+		r.listed, r.settled = time.Time{}, false
 	case !listed:
 		r.listed = time.Time{}
 	case r.listed.IsZero():
@@ -437,9 +442,10 @@ func (r *Replica) takeLate(at time.Time) time.Time {
 	return at
 }
 
-// Requests returns the messages that are due, and when the next ones are; the zero value: never.
+// Requests returns the messages that are due, and when the next ones are; the zero value: never. A holder that promises cannot make active asks for
+// none: they would only keep others from the Lease.
 func (r *Replica) Requests(now time.Time) ([]Message, time.Time) {
-	if !r.won {
+	if !r.won || !r.settled && !now.Before(r.ActiveUntil()) {
 		return nil, time.Time{}
 	}
 	if due := r.asked.Add(r.times.Ask); now.Before(due) {

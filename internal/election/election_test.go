@@ -143,6 +143,8 @@ func TestWhoMayBeActive(t *testing.T) {
 		"is_unlisted_and_runs":      {[]step{lease(0, 1, 0, ""), alone, running(100, "b")}, 102.3, true, Renew},
 		"is_unlisted_and_cut_off":   {[]step{lease(0, 1, 0, ""), alone, running(100, "b")}, 102.4, false, Renew},
 		"is_listed_again":           {[]step{lease(0, 1, 0, ""), alone, running(100, "b"), running(101, "a", "b"), wrote(116)}, 1e6, true, None},
+		"is_unlisted_and_was_cut":   {[]step{lease(0, 1, 0, ""), wins(0, 0, 0, 2, 1), exchange(0, 20, 0), running(5.2, "b")}, 5.3, false, Renew},
+		"is_unlisted_and_heard":     {[]step{lease(0, 1, 0, ""), wins(0, 0, 0, 2, 1), exchange(0, 20, 0), running(3.9, "b")}, 4.7, true, Renew},
 		"a_pod_outside":             {[]step{one(0, 2, 0, Outside), running(0, "a")}, 1e6, false, None},
 		"b_never_heard":             {[]step{lease(0, 2, 1, "b")}, 3, false, Take},
 		"b_heard":                   {[]step{lease(0, 1, 0, ""), wins(1, 0, 0, 2, 1), lease(0, 2, 1, "b"), exchange(1, 20, 0)}, 4.9, false, None},
@@ -572,6 +574,33 @@ func TestNeverTwoActive(t *testing.T) {
 		}
 		if !slices.ContainsFunc(w.names, func(name string) bool { return w.replicas[name].ActiveUntil().After(w.now) }) {
 			t.Fatalf("none is active; the Lease is %+v", w.lease)
+		}
+	})
+}
+
+// A holder that was just started reaches its standby, and not the API server: the standby takes over.
+func TestStartedHolderWithoutAPI(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		w.names = []string{"a", "b"}
+		w.start("a")
+		for range 200 {
+			w.step()
+		}
+		w.start("b")
+		for w.lease.Standbys == nil {
+			w.step()
+		}
+		w.start("a") // its next process
+		for range rapid.IntRange(0, 300).Draw(t, "steps") {
+			w.step()
+		}
+		w.cut["a api"] = true
+		for range 1200 {
+			w.step()
+		}
+		if !w.replicas["b"].ActiveUntil().After(w.now) {
+			t.Fatalf("b is not active; the Lease is %+v", w.lease)
 		}
 	})
 }
