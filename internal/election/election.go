@@ -246,7 +246,11 @@ func (r *Replica) BeginTake(l Lease, running []string, now time.Time) (standbys 
 func (r *Replica) BeginRenew(now time.Time) (standbys []string, renews bool) {
 	standbys = r.wantedStandbys(now)
 	renews = !r.settled || r.hasStandbys() && now.Sub(r.oldestPromise()) >= r.times.Late
-	r.adding = append(r.adding, standbys...)
+	for _, name := range standbys {
+		if !slices.Contains(r.adding, name) {
+			r.adding = append(r.adding, name)
+		}
+	}
 	r.writes++
 	return standbys, renews
 }
@@ -365,6 +369,17 @@ func (r *Replica) HasStandby(now time.Time) bool {
 	return false
 }
 
+// HasSuccessor reports whether another replica runs that may be able to apply its state: it had the time to say otherwise, and did not.
+func (r *Replica) HasSuccessor(now time.Time) bool {
+	if !r.won || now.Sub(r.since) < r.times.Silence {
+		return false
+	}
+	return slices.ContainsFunc(r.running, func(name string) bool {
+		o := r.others[name]
+		return o != nil && !(o.unable && now.Sub(o.promised) < r.times.Silence)
+	})
+}
+
 // SilentReplicas returns the other running replicas, if none of them may follow this holder.
 func (r *Replica) SilentReplicas() []string {
 	if !r.won || len(r.lease.Standbys) > 0 {
@@ -381,7 +396,9 @@ func (r *Replica) NextWrite(now time.Time) (Write, time.Time) {
 		return None, time.Time{}
 	case r.won:
 		what, due = Renew, r.renewed.Add(never)
-		if !r.settled || r.hasNewStandby(now) {
+		if !r.settled {
+			due = r.renewed
+		} else if r.hasNewStandby(now) {
 			due = r.tried.Add(r.times.Renew)
 		} else if r.hasStandbys() {
 			due = r.oldestPromise().Add(r.times.Late)

@@ -92,6 +92,7 @@ func TestWhoMayBeActive(t *testing.T) {
 			a.RecordWrite(Lease{"lease", 3, 1, "a", nil, 3}, at(seconds), at(seconds))
 		}
 	}
+	attempt := func(seconds float64) step { return func(a, _ *Replica) { a.RecordAttempt(at(seconds)) } }
 	renews := func(seconds float64) step { return func(a, _ *Replica) { a.BeginRenew(at(seconds)) } }
 	for name, test := range map[string]struct {
 		steps  []step
@@ -143,6 +144,7 @@ func TestWhoMayBeActive(t *testing.T) {
 		"is_unlisted_and_runs":      {[]step{lease(0, 1, 0, ""), alone, running(100, "b")}, 102.3, true, Renew},
 		"is_unlisted_and_cut_off":   {[]step{lease(0, 1, 0, ""), alone, running(100, "b")}, 102.4, false, Renew},
 		"is_listed_again":           {[]step{lease(0, 1, 0, ""), alone, running(100, "b"), running(101, "a", "b"), wrote(116)}, 1e6, true, None},
+		"starts_and_was_refused":    {[]step{starts, lease(0, 1, 0, ""), alone, attempt(0.9)}, 1.2, true, Renew},
 		"is_unlisted_and_was_cut":   {[]step{lease(0, 1, 0, ""), wins(0, 0, 0, 2, 1), exchange(0, 20, 0), running(5.2, "b")}, 5.3, false, Renew},
 		"is_unlisted_and_heard":     {[]step{lease(0, 1, 0, ""), wins(0, 0, 0, 2, 1), exchange(0, 20, 0), running(3.9, "b")}, 4.7, true, Renew},
 		"a_pod_outside":             {[]step{one(0, 2, 0, Outside), running(0, "a")}, 1e6, false, None},
@@ -272,6 +274,19 @@ func TestNoPromiseWhileTaking(t *testing.T) {
 	b.RecordRefusal()
 	if !ask(9.5) {
 		t.Error("no promise after the write was refused")
+	}
+}
+
+// Writes whose outcome stays unknown are no reason to remember a standby more than once.
+func TestWritesWithoutOutcome(t *testing.T) {
+	a := NewReplica("a", Default(), counter())
+	a.SetReplicas([]string{"a", "b"}, false, at(-1e6))
+	a.RecordWrite(Lease{"lease", 2, 1, "a", []string{"b"}, 2}, zero, zero)
+	for range 100 {
+		a.BeginRenew(at(1))
+	}
+	if len(a.adding) != 1 {
+		t.Errorf("%d standbys are remembered", len(a.adding))
 	}
 }
 

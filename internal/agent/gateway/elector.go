@@ -544,20 +544,29 @@ func (e *elector) clearLease(ctx context.Context, lease *coordinationv1.Lease) e
 	return nil
 }
 
-// resignLease gives up the Lease if another replica that can apply its state is there to take it, and reports whether it did.
+// resignLease gives up the Lease if another replica is there to take it, and reports whether it did. If this one is not active, it does so also for a
+// replica that cannot be asked, and without the API server, which may be away for this one only.
 func (e *elector) resignLease(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, releaseLimit)
 	defer cancel()
-	if !e.isHolder() || !e.hasStandby() {
+	e.mu.Lock()
+	active, now := e.active, time.Now()
+	resigns := e.rule.IsHolder() && (e.rule.HasStandby(now) || !active && e.rule.HasSuccessor(now))
+	e.mu.Unlock()
+	if !resigns {
 		return false, nil
 	}
 	lease := &coordinationv1.Lease{}
-	if err := e.live.Get(ctx, client.ObjectKey{Namespace: e.options.Namespace, Name: names.Gateway(e.options.Name)}, lease); err != nil {
-		return false, fmt.Errorf("reading the Lease before giving it up: %w", err) // no other could take it either
+	err := e.live.Get(ctx, client.ObjectKey{Namespace: e.options.Namespace, Name: names.Gateway(e.options.Name)}, lease)
+	if err != nil {
+		err = fmt.Errorf("reading the Lease before giving it up: %w", err)
+		if active { // no other could take it either
+			return false, err
+		}
 	}
 	e.mu.Lock()
 	e.rule.Resign()
-	err := e.setActive(false, time.Time{})
+	err = errors.Join(err, e.setActive(false, time.Time{}))
 	e.mu.Unlock()
 	if err == nil {
 		err = e.clearLease(ctx, lease)

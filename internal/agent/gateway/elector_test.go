@@ -464,6 +464,16 @@ func (s *testGateway) fence(t *testing.T, f func(conn *nftables.Conn, table *nft
 	}
 }
 
+// unfence deletes the fence, and has the kernel refuse another one.
+func (s *testGateway) unfence(t *testing.T) {
+	t.Helper()
+	s.kernel.refusesFence.Store(true)
+	s.fence(t, func(conn *nftables.Conn, table *nftables.Table, _ []nftables.SetElement) error {
+		conn.DelTable(table)
+		return conn.Flush()
+	})
+}
+
 // The process of a replica without a standby dies and does not come back, while its device goes on. Another replica takes over once the list of
 // replicas says so, and then nothing passes the tunnel of the dead one.
 func TestGatewayReplicaCrashed(t *testing.T) {
@@ -527,15 +537,7 @@ func TestGatewayReplicaUnfenced(t *testing.T) {
 	a.run(t)
 	a.trust(t, "peer", b)
 	a.peers(t, b.key.Public())
-	unfence := func(s *testGateway) {
-		t.Helper()
-		s.kernel.refusesFence.Store(true)
-		s.fence(t, func(conn *nftables.Conn, table *nftables.Table, _ []nftables.SetElement) error {
-			conn.DelTable(table)
-			return conn.Flush()
-		})
-	}
-	unfence(a)
+	a.unfence(t)
 	a.tells(t, "Elect", "no fence")
 	c.run(t)
 	c.peers(t, b.key.Public())
@@ -544,7 +546,7 @@ func TestGatewayReplicaUnfenced(t *testing.T) {
 	if n := a.cut.added.Load(); n > 0 {
 		t.Errorf("%d standbys were added without a fence", n)
 	}
-	unfence(c)
+	c.unfence(t)
 	c.peers(t)
 	c.tells(t, "Elect", c.options.Pod)
 	c.kernel.refusesFence.Store(false)
@@ -555,6 +557,38 @@ func TestGatewayReplicaUnfenced(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// A replica whose fence the kernel refuses takes a Lease that no other takes, and gives it up to one that it cannot ask whether it is able.
+func TestGatewayReplicaUnfencedAndDeaf(t *testing.T) {
+	a, b := newTestGateways(t)
+	c := addReplica(t, a, b)
+	publish(t, a)
+	a.kernel.refusesFence.Store(true)
+	a.run(t)
+	a.trust(t, "peer", b)
+	a.tells(t, "Elect", "no fence")
+	if err := a.space.LinkSetDown(a.space.Link(t, "eth0")); err != nil {
+		t.Fatal(err)
+	}
+	list(t, a, c)
+	c.run(t)
+	c.peers(t, b.key.Public())
+}
+
+// A replica whose fence the kernel refuses loses the API server, too: its standby, which hears it, takes over.
+func TestGatewayReplicaUnfencedWithoutAPI(t *testing.T) {
+	a, b := newTestGateways(t)
+	c := addReplica(t, a, b)
+	publish(t, a, c)
+	a.run(t)
+	c.run(t)
+	a.trust(t, "peer", b)
+	active, standby := holder(t, a, c)
+	active.cut.off.Store(true)
+	active.unfence(t)
+	standby.peers(t, b.key.Public())
+	active.peers(t)
 }
 
 // What an earlier process had in the device is gone before anything else.

@@ -136,6 +136,8 @@ func (g *gateway) setupController(mgr ctrl.Manager) error {
 	if g.elector != nil {
 		if err := g.elector.setFence(0); err != nil {
 			g.elector.log.Error(err, "this replica cannot be active yet")
+			g.elector.setUnable(true) // another one may
+			g.failing = time.Now().Add(-unableAfter)
 		}
 		if err := g.elector.device.setOpen(false); err != nil { // the kernel may still have the peer of an earlier process
 			return err
