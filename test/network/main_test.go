@@ -131,7 +131,7 @@ func peer(t *testing.T, name string) *clusters.Peering {
 // eventually waits until check holds.
 func eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 4*time.Minute) // a stopped node takes two to come back
 	defer cancel()
 	var last error
 	for ctx.Err() == nil {
