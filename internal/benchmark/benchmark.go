@@ -31,7 +31,7 @@ const (
 type Limits struct {
 	// Time is that after the warm-up.
 	Time time.Duration
-	// Bytes ends a measurement of a rate once that much has arrived; 0 is no limit.
+	// Bytes ends a measurement of a rate once that much has arrived after the warm-up, and the warm-up itself; 0 is no limit.
 	Bytes int64
 }
 
@@ -52,44 +52,43 @@ func Send(to io.Writer) {
 	}
 }
 
-// Receive measures what arrives on connections, whose other ends send, and closes them.
+// Receive measures what arrives on connections, whose other ends send, and closes them. The warm-up ends early, too, when the limit has arrived.
 func Receive(ctx context.Context, conns []net.Conn, l Limits) (Rate, error) {
-	r := &receiver{limit: l.Bytes, enough: make(chan struct{})}
+	r := &receiver{enough: make(chan struct{}, 1), failed: make(chan error, 1)}
 	var reading sync.WaitGroup
 	for _, c := range conns {
 		reading.Go(func() { r.readAll(c) })
 	}
-	start, before := time.Now(), int64(0)
-	if r.waitFor(ctx, WarmUp) {
-		start, before = time.Now(), r.received.Load()
-		r.waitFor(ctx, l.Time)
+	began := time.Now()
+	err := r.waitFor(ctx, WarmUp, l.Bytes)
+	start, before := time.Now(), r.received.Load()
+	if err == nil {
+		err = r.waitFor(ctx, l.Time, l.Bytes)
 	}
-	total, took := r.received.Load(), time.Since(start)
-	r.over.Store(true)
+	total, ended := r.received.Load(), time.Now()
 	for _, c := range conns {
 		_ = c.Close()
 	}
 	reading.Wait()
 	switch {
-	case ctx.Err() != nil:
-		return Rate{}, ctx.Err()
-	case r.err != nil:
-		return Rate{}, fmt.Errorf("receiving: %w", r.err)
-	case total == before:
+	case err != nil:
+		return Rate{}, err
+	case total == 0:
 		return Rate{}, errors.New("receiving: no data arrives, although the connection was made")
+	case total == before: // a stall: the warm-up has all there is
+		start, before = began, 0
 	}
-	return Rate{BitsPerSecond: float64(total-before) * 8 / took.Seconds(), Bytes: total}, nil
+	return Rate{BitsPerSecond: float64(total-before) * 8 / ended.Sub(start).Seconds(), Bytes: total}, nil
 }
 
 // receiver counts what all connections of a measurement receive.
 type receiver struct {
-	limit    int64
 	received atomic.Int64
-	over     atomic.Bool
-	ends     sync.Once
-	// enough is closed at the limit, or at the first error, which is err.
+	// limit is the count that ends waitFor, 0 for none.
+	limit atomic.Int64
+	// enough has a value after the limit, failed the first error.
 	enough chan struct{}
-	err    error
+	failed chan error
 }
 
 func (r *receiver) readAll(c net.Conn) {
@@ -97,30 +96,43 @@ func (r *receiver) readAll(c net.Conn) {
 	for {
 		n, err := c.Read(data)
 		total := r.received.Add(int64(n))
-		switch {
-		case r.over.Load():
+		if err != nil {
+			select {
+			case r.failed <- err:
+			default:
+			}
 			return
-		case err != nil:
-			r.ends.Do(func() { r.err = err; close(r.enough) })
-			return
-		case r.limit > 0 && total >= r.limit:
-			r.ends.Do(func() { close(r.enough) })
-			return
+		}
+		if limit := r.limit.Load(); limit > 0 && total >= limit {
+			select {
+			case r.enough <- struct{}{}:
+			default:
+			}
 		}
 	}
 }
 
-// waitFor waits for a time, and reports whether nothing ended the measurement before.
-func (r *receiver) waitFor(ctx context.Context, long time.Duration) bool {
+// waitFor waits for a time, or until as many bytes more have arrived, if that is not 0. It returns why connections cannot be measured.
+func (r *receiver) waitFor(ctx context.Context, long time.Duration, most int64) error {
+	if most > 0 {
+		r.limit.Store(r.received.Load() + most)
+	}
 	timer := time.NewTimer(long)
 	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return true
-	case <-r.enough:
-	case <-ctx.Done():
+	for {
+		select {
+		case <-timer.C:
+			return ctx.Err()
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-r.failed:
+			return fmt.Errorf("receiving: %w", err)
+		case <-r.enough:
+			if r.received.Load() >= r.limit.Load() { // else it is of the wait before
+				return nil
+			}
+		}
 	}
-	return false
 }
 
 // Echo returns what a connection receives.
@@ -134,7 +146,7 @@ func RoundTrips(c net.Conn, long time.Duration) ([]float64, error) {
 	var took []float64
 	data := make([]byte, request)
 	start := time.Now()
-	for time.Since(start) < WarmUp+long {
+	for len(took) == 0 || time.Since(start) < WarmUp+long {
 		requestedAt := time.Now()
 		if _, err := c.Write(data); err != nil {
 			return nil, fmt.Errorf("sending a request: %w", err)
@@ -145,9 +157,6 @@ func RoundTrips(c net.Conn, long time.Duration) ([]float64, error) {
 		if requestedAt.Sub(start) > WarmUp {
 			took = append(took, time.Since(requestedAt).Seconds())
 		}
-	}
-	if len(took) == 0 {
-		return nil, errors.New("waiting for the answer to a request: no answer in time")
 	}
 	return took, nil
 }

@@ -7,11 +7,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"math"
 	"net"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -103,53 +106,116 @@ func answering(t *testing.T, do func(net.Conn)) string {
 	return on.Addr().String()
 }
 
-func TestMeasure(t *testing.T) {
-	t.Parallel()
-	gone := listen(t)
-	_ = gone.Close()
-	ends := answering(t, func(c net.Conn) { _ = c.Close() })
-	silent := answering(t, func(net.Conn) {})
-	p := Plan{Token: token, Limits: Limits{Time: 100 * time.Millisecond}, Targets: []string{serve(t), gone.Addr().String(), ends, silent, serve(t)}, Streams: []int{1, 4}, RoundTrips: true}
-	if got, want := p.Time(), 15*(WarmUp+100*time.Millisecond); got != want {
-		t.Errorf("it takes %v, want %v", got, want)
-	}
-	results := Measure(t.Context(), p)
-	for _, i := range []int{0, 4} {
-		r := results[i]
-		if r.Error != "" || len(r.Rates) != 2 || r.Rates[0].BitsPerSecond <= 0 || r.Rates[1].Bytes <= 0 || r.RoundTrips == nil || r.RoundTrips.Count == 0 ||
-			r.RoundTrips.P50 <= 0 || r.RoundTrips.P50 > r.RoundTrips.P90 || r.RoundTrips.P90 > r.RoundTrips.P99 {
-			t.Errorf("target %d: %+v", i, r)
-		}
-	}
-	for i, want := range map[int]string{1: "connecting: ", 2: "receiving: ", 3: "receiving: no data arrives"} {
-		if r := results[i]; !strings.Contains(r.Error, want) || r.Rates != nil || r.RoundTrips != nil {
-			t.Errorf("target %d: %+v, want %q", i, r, want)
-		}
-	}
+// pause is how long a slowConn takes to write.
+const pause = time.Millisecond
+
+// slowConn is a connection of a server in a bubble of synctest, whose clock stands still while data moves.
+type slowConn struct{ net.Conn }
+
+func (c slowConn) Write(data []byte) (int, error) {
+	time.Sleep(pause)
+	return c.Conn.Write(data)
 }
 
+var errRefused = errors.New("refused")
+
+// measureSlowly carries out a plan with a server at "server", one at "late" that refuses connections for a while, and others that do
+// something else.
+func measureSlowly(t *testing.T, p Plan) []Measured {
+	t.Helper()
+	started := time.Now()
+	p.Token = token
+	var serving sync.WaitGroup
+	defer serving.Wait()
+	return p.measure(t.Context(), func(target string) (net.Conn, error) {
+		if target == "gone" || target == "late" && time.Since(started) < connectTimeout/2 {
+			return nil, errRefused
+		}
+		ours, theirs := net.Pipe()
+		serving.Go(func() {
+			header := make([]byte, len(token)+1)
+			switch target {
+			case "ends":
+				_, _ = io.ReadFull(theirs, header)
+				_ = theirs.Close()
+			case "silent":
+				_, _ = io.ReadFull(theirs, header)
+			case "stalls":
+				_, _ = io.ReadFull(theirs, header)
+				_, _ = theirs.Write(header)
+			default:
+				serveConnection(t.Context(), slowConn{theirs}, token)
+			}
+		})
+		return ours, nil
+	})
+}
+
+func TestMeasure(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const long = time.Second
+		p := Plan{Limits: Limits{Time: long}, Targets: []string{"server", "late", "ends", "silent", "gone", "server"}, Streams: []int{1, 4}, RoundTrips: true}
+		if got, want := p.Time(), 18*(WarmUp+long); got != want {
+			t.Errorf("it takes %v, want %v", got, want)
+		}
+		const rate = block * 8 / 1e-3
+		near := func(got, want float64) bool { return got > 0.99*want && got < 1.01*want }
+		results := measureSlowly(t, p)
+		for _, i := range []int{0, 1, 5} {
+			r := results[i]
+			if r.Error != "" || len(r.Rates) != 2 || !near(r.Rates[0].BitsPerSecond, rate) || !near(r.Rates[1].BitsPerSecond, 4*rate) ||
+				!near(float64(r.Rates[0].Bytes), 1500*block) || r.RoundTrips == nil || *r.RoundTrips != (Spread{Count: 999, P50: 1e-3, P90: 1e-3, P99: 1e-3}) {
+				t.Errorf("target %d: %+v %+v", i, r, r.RoundTrips)
+			}
+		}
+		for i, want := range map[int]string{2: "receiving: EOF", 3: "receiving: no data arrives, although the connection was made", 4: "connecting: refused"} {
+			if r := results[i]; r.Error != want || r.Rates != nil || r.RoundTrips != nil {
+				t.Errorf("target %d: %+v, want %q", i, r, want)
+			}
+		}
+	})
+}
+
+// TestMeasureLimit has a limit end the warm-up, and then the measurement.
 func TestMeasureLimit(t *testing.T) {
 	t.Parallel()
-	const most = 1 << 20
-	p := Plan{Token: token, Limits: Limits{Time: time.Hour, Bytes: most}, Targets: []string{serve(t)}, Streams: []int{2}}
-	r := Measure(t.Context(), p)[0]
-	if r.Error != "" || r.Rates[0].Bytes < most || r.Rates[0].Bytes > most+2*block || r.Rates[0].BitsPerSecond <= 0 {
-		t.Errorf("%+v", r)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		const most = 1 << 20
+		r := measureSlowly(t, Plan{Limits: Limits{Time: time.Hour, Bytes: most}, Targets: []string{"server"}, Streams: []int{2}})[0]
+		if r.Error != "" || r.Rates[0].Bytes < 2*most || r.Rates[0].Bytes > 2*most+4*block || r.Rates[0].BitsPerSecond < 2*block*8/1e-3 {
+			t.Errorf("%+v", r)
+		}
+	})
+}
+
+// TestMeasureStall has all data come in the warm-up.
+func TestMeasureStall(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		r := measureSlowly(t, Plan{Limits: Limits{Time: 500 * time.Millisecond}, Targets: []string{"stalls"}, Streams: []int{1}})[0]
+		const sent = int64(len(token) + 1)
+		if r.Error != "" || r.Rates[0] != (Rate{BitsPerSecond: float64(sent) * 8, Bytes: sent}) {
+			t.Errorf("%+v", r)
+		}
+	})
 }
 
 func TestMeasureInterrupted(t *testing.T) {
 	t.Parallel()
-	ctx, cancel := context.WithCancel(t.Context())
-	began := answering(t, func(c net.Conn) {
-		cancel()
-		Send(c)
-	})
-	for _, p := range []Plan{{Streams: []int{1}}, {RoundTrips: true}} {
-		p.Targets, p.Limits.Time = []string{began}, time.Hour
-		if r := Measure(ctx, p)[0]; r.Error == "" || r.Rates != nil {
-			t.Errorf("%+v", r)
-		}
+	for name, p := range map[string]Plan{"rate": {Streams: []int{1}}, "round_trips": {RoundTrips: true}} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			began := answering(t, func(c net.Conn) {
+				_, _ = io.ReadFull(c, make([]byte, 1)) // what it is asked for
+				cancel()
+				Send(c)
+			})
+			p.Targets, p.Limits.Time = []string{began}, time.Hour
+			if r := Measure(ctx, p)[0]; r.Error == "" || strings.HasPrefix(r.Error, "connecting: ") || r.Rates != nil || r.RoundTrips != nil {
+				t.Errorf("%+v", r)
+			}
+		})
 	}
 }
 

@@ -6,6 +6,7 @@ package benchmark
 import (
 	"context"
 	"crypto/subtle"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -13,8 +14,11 @@ import (
 )
 
 const (
-	dialTimeout   = 10 * time.Second
-	answerTimeout = 10 * time.Second
+	dialTimeout = 10 * time.Second
+	// connectTimeout is how long a client tries to reach its targets, which become reachable a while after they are ready.
+	connectTimeout = time.Minute
+	retryPause     = time.Second
+	answerTimeout  = 10 * time.Second
 	// MostTime is the longest measurement that a server takes part in.
 	MostTime = time.Minute
 	// MostStreams is how many connections a server has at once.
@@ -98,6 +102,51 @@ type Measured struct {
 	Error string `json:"error,omitempty"`
 }
 
+// What results are believed to be.
+const (
+	// mostText is what a kubelet reads of the results of a pod.
+	mostText            = 4096
+	leastRate, mostRate = 1e-3, 1e15
+	leastTrip, mostTrip = 1e-9, 3600
+)
+
+// ParseResults reads the results of Measure. Those of a pod in another cluster may be anything: they are refused unless they are what the
+// plan asks for.
+func (p Plan) ParseResults(text string) ([]Measured, error) {
+	var results []Measured
+	if len(text) > mostText {
+		return nil, fmt.Errorf("reading results: %d bytes are more than a pod can have", len(text))
+	}
+	if err := json.Unmarshal([]byte(text), &results); err != nil {
+		return nil, fmt.Errorf("reading results: %w", err)
+	}
+	if len(results) != len(p.Targets) {
+		return nil, fmt.Errorf("reading results: %d targets have some, and %d were measured", len(results), len(p.Targets))
+	}
+	for i, r := range results {
+		if !p.isPlausible(r) {
+			return nil, fmt.Errorf("reading results: those of %s are not what was asked for", p.Targets[i])
+		}
+	}
+	return results, nil
+}
+
+// isPlausible reports whether a result has what the plan asks for, or less and an error, within bounds.
+func (p Plan) isPlausible(r Measured) bool {
+	for _, rate := range r.Rates {
+		if rate.BitsPerSecond < leastRate || rate.BitsPerSecond > mostRate || rate.Bytes <= 0 {
+			return false
+		}
+	}
+	if s := r.RoundTrips; s != nil && (!p.RoundTrips || s.Count <= 0 || s.P50 < leastTrip || s.P50 > s.P90 || s.P90 > s.P99 || s.P99 > mostTrip) {
+		return false
+	}
+	if r.Error != "" {
+		return len(r.Rates) <= len(p.Streams)
+	}
+	return len(r.Rates) == len(p.Streams) && (r.RoundTrips != nil) == p.RoundTrips
+}
+
 // Spread is how a set of times is reported, in seconds.
 type Spread struct {
 	Count int     `json:"count"`
@@ -113,6 +162,16 @@ func SpreadOf(seconds []float64) *Spread {
 
 // Measure carries out a plan. Its results are in the order of the targets. A target that failed is left out of what follows.
 func Measure(ctx context.Context, p Plan) []Measured {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	return p.measure(ctx, func(target string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", target) })
+}
+
+func (p Plan) measure(ctx context.Context, dial func(target string) (net.Conn, error)) []Measured {
+	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
+	defer cancel()
+	connect := func(target string, ask byte, count int) ([]net.Conn, error) {
+		return p.openConnections(connecting, func() (net.Conn, error) { return dial(target) }, ask, count)
+	}
 	results := make([]Measured, len(p.Targets))
 	each := func(measure func(target string, result *Measured) error) {
 		for i, target := range p.Targets {
@@ -126,7 +185,7 @@ func Measure(ctx context.Context, p Plan) []Measured {
 	}
 	for _, streams := range p.Streams {
 		each(func(target string, result *Measured) error {
-			conns, err := p.openConnections(ctx, target, askSend, streams)
+			conns, err := connect(target, askSend, streams)
 			if err != nil {
 				return err
 			}
@@ -139,7 +198,7 @@ func Measure(ctx context.Context, p Plan) []Measured {
 	}
 	if p.RoundTrips {
 		each(func(target string, result *Measured) error {
-			conns, err := p.openConnections(ctx, target, askEcho, 1)
+			conns, err := connect(target, askEcho, 1)
 			if err != nil {
 				return err
 			}
@@ -155,25 +214,29 @@ func Measure(ctx context.Context, p Plan) []Measured {
 	return results
 }
 
-// openConnections returns connections to a target that does what it is asked for.
-func (p Plan) openConnections(ctx context.Context, target string, ask byte, count int) ([]net.Conn, error) {
+// openConnections returns connections to a target that does what it is asked for. It tries again until ctx ends.
+func (p Plan) openConnections(ctx context.Context, dial func() (net.Conn, error), ask byte, count int) ([]net.Conn, error) {
 	var conns []net.Conn
-	for range count {
-		c, err := p.openConnection(ctx, target, ask)
-		if err != nil {
+	for len(conns) < count {
+		c, err := p.openConnection(dial, ask)
+		if err == nil {
+			conns = append(conns, c)
+			continue
+		}
+		select {
+		case <-time.After(retryPause):
+		case <-ctx.Done():
 			for _, c := range conns {
 				_ = c.Close()
 			}
 			return nil, fmt.Errorf("connecting: %w", err)
 		}
-		conns = append(conns, c)
 	}
 	return conns, nil
 }
 
-func (p Plan) openConnection(ctx context.Context, target string, ask byte) (net.Conn, error) {
-	dialer := net.Dialer{Timeout: dialTimeout}
-	c, err := dialer.DialContext(ctx, "tcp", target)
+func (p Plan) openConnection(dial func() (net.Conn, error), ask byte) (net.Conn, error) {
+	c, err := dial()
 	if err != nil {
 		return nil, err
 	}

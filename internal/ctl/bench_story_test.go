@@ -26,6 +26,9 @@ import (
 func (p *theatre) bench(ctx context.Context, c *testkit.ControlPlane, pod *corev1.Pod) error {
 	args := pod.Spec.Containers[0].Args
 	if args[1] != "measure" {
+		if sends := strings.HasPrefix(pod.Name, "server-"); sends != (pod.Spec.Containers[0].ReadinessProbe != nil) {
+			return fmt.Errorf("pod %s has the readiness probe %v", pod.Name, pod.Spec.Containers[0].ReadinessProbe)
+		}
 		address := "10.200.0." + map[string]string{"server-0": "10"}[pod.Name]
 		if address == "10.200.0." {
 			address += "11"
@@ -167,6 +170,20 @@ func aBrokenPathIsTold(t *testing.T, p *theatre) {
 		t.Errorf("it prints\n%s", r.stdout)
 	}
 	r.refuses(t, "from bergen/bergen-1 to oslo/oslo-1: receiving: no data arrives", "liqoctl test network tries the paths between all nodes")
+	p.checkNothingRemains(t)
+}
+
+// resultsOfAStrangerAreRefused has the provider report more than was measured.
+func resultsOfAStrangerAreRefused(t *testing.T, p *theatre) {
+	t.Helper()
+	r := p.benchmark(t.Context(), t, p.oslo.Config, p.bergen.Config, func(pod *corev1.Pod, plan benchmark.Plan) ([]benchmark.Measured, error) {
+		results := ofPlan(plan)
+		if pod.Namespace != network.BenchNamespace {
+			results[0].Rates = append(results[0].Rates, results[0].Rates...)
+		}
+		return results, nil
+	}, "throughput")
+	r.refuses(t, "in the bergen cluster: the pod that measures failed: reading results: those of 10.72.0.10:8080 are not what was asked for")
 	p.checkNothingRemains(t)
 }
 

@@ -78,6 +78,7 @@ func TestNetworkTestCommand(t *testing.T) {
 	whatAKilledTestLeftIsRemoved(t, p)
 	aBenchmarkIsReported(t, p)
 	aBrokenPathIsTold(t, p)
+	resultsOfAStrangerAreRefused(t, p)
 	anInterruptedBenchmarkIsRemoved(t, p)
 }
 

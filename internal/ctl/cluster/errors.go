@@ -40,7 +40,7 @@ func (c *Session) PrintError(err error) {
 	}
 	advice, page := adviceFor(err)
 	if ok {
-		hints, page = f.All(), cmp.Or(page, f.Page())
+		hints, page = ui.AllHints(err), cmp.Or(page, f.Page())
 	}
 	if len(hints) == 0 && advice != "" {
 		hints = []string{advice}

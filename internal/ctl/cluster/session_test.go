@@ -7,11 +7,17 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"errors"
 	"fmt"
 	"net"
 	"net/url"
+	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"liqo.io/liqo/internal/ctl/ui"
 )
 
 func TestErrorWording(t *testing.T) {
@@ -30,6 +36,17 @@ func TestErrorWording(t *testing.T) {
 		if got := DescribeError(err); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
+	}
+}
+
+// TestPrintJoinedErrors has the hints of all parts of an error, not only of the first one.
+func TestPrintJoinedErrors(t *testing.T) {
+	var output strings.Builder
+	c := &Session{Printer: ui.NewPrinter(strings.NewReader(""), &output, &output)}
+	c.PrintError(errors.Join(ui.Fail("measuring: no answer"), ui.Fail("removing namespace x: no answer").Hint("Objects may be left")))
+	const want = " ERRO  measuring: no answer\n       removing namespace x: no answer\n INFO  Objects may be left\n"
+	if diff := cmp.Diff(want, output.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }
 

@@ -133,12 +133,14 @@ type bench struct {
 	fixtures
 	*benchOptions
 	limit benchmark.Limits
+	// places are the nodes of the pods that measure, by cluster.
+	places [2]benchPlaces
 	// token is what servers of this run want to know of clients.
 	token  string
 	report benchReport
 }
 
-func runBench(ctx context.Context, c *cluster.Session, o *benchOptions, streams []int, roundTrips, offloading bool) error {
+func runBench(ctx context.Context, c *cluster.Session, o *benchOptions, streams []int, roundTrips, offloading bool) (err error) {
 	o.streams, o.roundTrips, o.offloading = streams, roundTrips, offloading
 	limit, err := o.parseLimits()
 	if err != nil {
@@ -154,7 +156,8 @@ func runBench(ctx context.Context, c *cluster.Session, o *benchOptions, streams 
 	if err := b.removeFixtures(ctx); err != nil {
 		return err
 	}
-	return errors.Join(b.measureAll(ctx), b.printReport(), b.removeAtEnd(ctx))
+	defer func() { err = errors.Join(err, b.removeAtEnd(ctx)) }()
+	return errors.Join(b.measureAll(ctx), b.printReport())
 }
 
 // newBench reads the state of both clusters, and changes nothing.
@@ -185,7 +188,7 @@ func newBench(ctx context.Context, c *cluster.Session, o *benchOptions) (*bench,
 			return nil, err
 		}
 	}
-	return b, nil
+	return b, b.choosePlaces()
 }
 
 func (b *bench) requiredPermissions(p *testCluster) []cluster.Permission {
@@ -215,21 +218,16 @@ func (b *bench) readCluster(ctx context.Context, p *testCluster) error {
 
 // measureAll makes all measurements. After an error the report has those before it.
 func (b *bench) measureAll(ctx context.Context) error {
-	var places [2]benchPlaces
-	if b.measuresPaths() {
-		for i, p := range b.allClusters() {
-			var err error
-			if places[i], err = choosePlaces(p, []string{b.node, b.remoteNode}[i]); err != nil {
-				return p.WrapWithCluster(err)
-			}
-		}
-	}
 	if err := b.createNamespaces(ctx); err != nil {
 		return err
 	}
 	var failed error
 	if b.measuresPaths() {
-		if failed = b.measurePaths(ctx, places); ctx.Err() != nil {
+		failed = b.measurePaths(ctx)
+		if ended := ctx.Err(); ended != nil {
+			if !errors.Is(failed, ended) {
+				failed = errors.Join(failed, ended)
+			}
 			return failed
 		}
 	}

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/internal/benchmark"
@@ -54,24 +55,38 @@ func choosePlaces(p *testCluster, want string) (benchPlaces, error) {
 	return benchPlaces{{p.ID, first}, {p.ID, second}}, nil
 }
 
+// choosePlaces chooses the nodes in both clusters.
+func (b *bench) choosePlaces() error {
+	if !b.measuresPaths() {
+		return nil
+	}
+	for i, p := range b.allClusters() {
+		var err error
+		if b.places[i], err = choosePlaces(p, []string{b.node, b.remoteNode}[i]); err != nil {
+			return p.WrapWithCluster(err)
+		}
+	}
+	return nil
+}
+
 // newPlan returns what the pod of a client measures: the tunnel, and the direct path.
 func (o *benchOptions) newPlan(l benchmark.Limits, token string, tunnel, direct netip.AddrPort) benchmark.Plan {
 	return benchmark.Plan{Token: token, Limits: l, Targets: []string{tunnel.String(), direct.String()}, Streams: o.streams, RoundTrips: o.roundTrips}
 }
 
 // measurePaths measures the paths that end in the consumer, and then those that end in the provider.
-func (b *bench) measurePaths(ctx context.Context, places [2]benchPlaces) error {
+func (b *bench) measurePaths(ctx context.Context) error {
 	clusters := b.allClusters()
 	var servers [2][2]netip.Addr
 	starting, within := errgroup.WithContext(ctx)
 	for i, p := range clusters {
-		if places[i][0] == places[i][1] {
+		if b.places[i][0] == b.places[i][1] {
 			p.Warn("It has one node that takes pods: the path without tunnel is between two pods of the same node")
 		}
 		starting.Go(func() (err error) {
 			step := p.Spin("Waiting for the pods that send")
 			defer step.Stop()
-			servers[i], err = b.startServers(within, p, places[i])
+			servers[i], err = b.startServers(within, p, b.places[i])
 			return p.WrapWithCluster(err)
 		})
 	}
@@ -86,12 +101,12 @@ func (b *bench) measurePaths(ctx context.Context, places [2]benchPlaces) error {
 				Hint("The Configuration of %s in %s lacks a network of pods", other.ID, p.ID))
 		}
 		plan := b.newPlan(b.limit, b.token, netip.AddrPortFrom(seen, serverPort), netip.AddrPortFrom(servers[i][1], serverPort))
-		results, err := b.measureFrom(ctx, p, places[i][0], plan)
+		results, err := b.measureFrom(ctx, p, b.places[i][0], plan)
 		if err != nil {
 			return p.WrapWithCluster(err)
 		}
 		b.report.Paths = append(b.report.Paths,
-			newBenchPath(pathTunnel, places[1-i][0], places[i][0], b.streams, results[0]), newBenchPath(pathDirect, places[i][1], places[i][0], b.streams, results[1]))
+			newBenchPath(pathTunnel, b.places[1-i][0], b.places[i][0], b.streams, results[0]), newBenchPath(pathDirect, b.places[i][1], b.places[i][0], b.streams, results[1]))
 	}
 	return b.report.pathError()
 }
@@ -121,6 +136,10 @@ func (b *bench) startServers(ctx context.Context, p *testCluster, places benchPl
 		pod := b.newBenchPod(p, fmt.Sprintf("server-%d", i), benchServers, b.timeout+removalTimeout)
 		pod.Labels[names.ReachableFromPeers] = "true"
 		pod.Spec.Affinity = onNode(place.Node)
+		pod.Spec.Containers[0].ReadinessProbe = &corev1.Probe{
+			ProbeHandler:  corev1.ProbeHandler{TCPSocket: &corev1.TCPSocketAction{Port: intstr.FromInt32(serverPort)}},
+			PeriodSeconds: 1, TimeoutSeconds: 5,
+		}
 		if err := b.ensureMade(ctx, p, pod); err != nil {
 			return at, err
 		}
@@ -168,8 +187,11 @@ func (b *bench) measureFrom(ctx context.Context, p *testCluster, place benchPlac
 		if !ended {
 			return measuresStill(pod)
 		}
-		if err := json.Unmarshal([]byte(message), &results); pod.Status.Phase == corev1.PodFailed || err != nil || len(results) != len(plan.Targets) {
+		if pod.Status.Phase == corev1.PodFailed {
 			return ui.Fail("the pod that measures failed: %s", cmp.Or(message, "it ended without a word"))
+		}
+		if results, err = plan.ParseResults(message); err != nil {
+			return ui.Fail("the pod that measures failed: %w", err)
 		}
 		return nil
 	})

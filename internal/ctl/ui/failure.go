@@ -48,10 +48,27 @@ func (f *Failure) In(scope string) *Failure {
 }
 
 // All returns the hints of the failure, and of the failures that it wraps.
-func (f *Failure) All() []string {
-	all := slices.Clone(f.Hints)
-	if inner, ok := errors.AsType[*Failure](f.err); ok {
-		all = append(all, inner.All()...)
+func (f *Failure) All() []string { return AllHints(f) }
+
+// AllHints returns the hints of all failures in an error, also of those that errors.Join has joined, each hint once.
+func AllHints(err error) (all []string) {
+	add := func(hints []string) {
+		for _, hint := range hints {
+			if !slices.Contains(all, hint) {
+				all = append(all, hint)
+			}
+		}
+	}
+	if f, ok := err.(*Failure); ok {
+		add(f.Hints)
+	}
+	switch err := err.(type) {
+	case interface{ Unwrap() error }:
+		add(AllHints(err.Unwrap()))
+	case interface{ Unwrap() []error }:
+		for _, one := range err.Unwrap() {
+			add(AllHints(one))
+		}
 	}
 	return all
 }

@@ -7,6 +7,8 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
 )
 
 // A gateway that is refused says more than that the networking cannot be ensured.
@@ -27,6 +29,26 @@ func TestFailurePage(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			if got := tc.failure.Page(); got != tc.want {
 				t.Errorf("%q, want %q", got, tc.want)
+			}
+		})
+	}
+}
+
+func TestAllHints(t *testing.T) {
+	first, left := Fail("measuring: refused").Hint("try again"), Fail("removing: timeout").Hint("objects may be left")
+	for name, tc := range map[string]struct {
+		err  error
+		want []string
+	}{
+		"none":         {errors.New("refused"), nil},
+		"wrapped":      {fmt.Errorf("in rome: %w", Fail("outer: %w", first).Hint("look there")), []string{"look there", "try again"}},
+		"joined":       {errors.Join(Fail("without a hint"), fmt.Errorf("in rome: %w", errors.Join(first, left))), []string{"try again", "objects may be left"}},
+		"joined_twice": {errors.Join(first, left, first), []string{"try again", "objects may be left"}},
+		"failure":      {Fail("all: %w", errors.Join(first, left)), []string{"try again", "objects may be left"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(tc.want, AllHints(tc.err)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
 	}
