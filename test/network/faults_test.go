@@ -31,7 +31,7 @@ kind: Pod
 metadata: {name: missing}
 spec:
   nodeSelector: {liqo.io/type: virtual-node}
-  containers: [{name: one, image: "docker.io/playground/missing:v1"}]
+  containers: [{name: one, image: "docker.io/playground/missing:v1", imagePullPolicy: Never}]
 `
 	for _, test := range []struct {
 		name         string // in the list of faults
