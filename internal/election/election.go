@@ -10,8 +10,8 @@
 //
 // The holder adds a replica that answers to the standbys, and removes one that is silent. Without a standby it stays active for any time: a replica
 // that is not a standby takes over only when Kubernetes has said for a while that the holder runs no more. So one that starts in a partition waits.
-// What Kubernetes says may be about the process before: a holder that has not been listed for long is active only while it renews the Lease. If
-// Kubernetes deletes the pod of a node that is only cut off, both are active until the node is back.
+// What Kubernetes says may be about an earlier process of the pod: a holder that has not been listed for long is active only while it renews the
+// Lease. If the pod of a node that is only cut off is deleted, by Kubernetes or by force, both are active until the node is back.
 //
 // A process that dies leaves a tunnel in the kernel, which passes packets until FenceUntil.
 package election
@@ -36,7 +36,7 @@ type Times struct {
 	Silence time.Duration
 	// Fence is how long a tunnel passes packets at most after its process died: less than Lease.
 	Fence time.Duration
-	// Settle is how long a replica must have been listed to be active by promises, or without a standby: longer than the list may be late.
+	// Settle is how long a replica must be listed before it may be active without renewing the Lease: longer than the list lags.
 	Settle time.Duration
 	// Stranger is how long a Lease without a holder must stay unchanged before a replica takes it although nodes reach another one.
 	Stranger time.Duration
@@ -110,6 +110,7 @@ type Replica struct {
 	since    time.Time // begin of the term of this process
 	renewed  time.Time // begin of the last write of the holder
 	tried    time.Time // last write, successful or not
+	unread   int       // attempts to take the Lease since it was last read for that
 	taking   int       // writes of this replica that may still replace the Lease
 	adding   []string  // standbys in writes that may still replace the Lease
 	writes   int       // of these
@@ -120,9 +121,9 @@ type Replica struct {
 	unable     bool      // it cannot apply its state
 	resigned   int32     // last term that it gave up
 	running    []string  // replicas; a holder asks those
-	listed     time.Time // this replica is among those since then; the zero value: it is not
-	settled    bool      // it had been for long when it wrote the Lease, and is
-	unlisted   time.Time // the holder is not among those since then; the zero value: it is
+	listed     time.Time // this replica is in running since then; the zero value: it is not
+	settled    bool      // this process was listed for Settle before a renewal, and has stayed listed
+	unlisted   time.Time // the holder is not in running since then; the zero value: it is
 	elsewhere  bool      // nodes reach another replica
 	heard      time.Time // last request that was answered by a promise
 	known      Lease     // Lease whose holder sent it
@@ -226,10 +227,14 @@ func (r *Replica) RecordWrite(l Lease, began, now time.Time) {
 // RecordAttempt records that a write begins, before the Lease is read for it.
 func (r *Replica) RecordAttempt(now time.Time) { r.tried = now }
 
+// RecordUnread records that the Lease could not be read to be taken.
+func (r *Replica) RecordUnread() { r.unread++ }
+
 // BeginTake reports whether this replica may still take the Lease, and with which standbys. The Lease and the names of running replicas were just
 // read. Until the outcome of the write is known, it promises nothing. A replica that cannot read the Lease goes on to promise: an outage of the API
 // server may be longer than that of the network.
 func (r *Replica) BeginTake(l Lease, running []string, now time.Time) (standbys []string, ok bool) {
+	r.unread = 0
 	r.ObserveLease(l, now)
 	if r.setRunning(running, now); r.won || r.retired || !r.isCandidate() || now.Before(r.takeAt()) {
 		return nil, false
@@ -411,7 +416,11 @@ func (r *Replica) NextWrite(now time.Time) (Write, time.Time) {
 	default:
 		what, due = Take, r.takeAt()
 	}
-	if retry := r.tried.Add(r.times.Renew / 4); due.Before(retry) {
+	pause := r.times.Renew / 4
+	if what == Take { // an API server that was away is spared
+		pause <<= min(r.unread, 3)
+	}
+	if retry := r.tried.Add(pause); due.Before(retry) {
 		due = retry
 	}
 	if now.Before(due) {

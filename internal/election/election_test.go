@@ -93,6 +93,14 @@ func TestWhoMayBeActive(t *testing.T) {
 		}
 	}
 	attempt := func(seconds float64) step { return func(a, _ *Replica) { a.RecordAttempt(at(seconds)) } }
+	unread := func(times int) step { // the last time at 0
+		return func(a, _ *Replica) {
+			a.RecordAttempt(at(0))
+			for range times {
+				a.RecordUnread()
+			}
+		}
+	}
 	renews := func(seconds float64) step { return func(a, _ *Replica) { a.BeginRenew(at(seconds)) } }
 	for name, test := range map[string]struct {
 		steps  []step
@@ -145,6 +153,9 @@ func TestWhoMayBeActive(t *testing.T) {
 		"is_unlisted_and_cut_off":   {[]step{lease(0, 1, 0, ""), alone, running(100, "b")}, 102.4, false, Renew},
 		"is_listed_again":           {[]step{lease(0, 1, 0, ""), alone, running(100, "b"), running(101, "a", "b"), wrote(116)}, 1e6, true, None},
 		"starts_and_was_refused":    {[]step{starts, lease(0, 1, 0, ""), alone, attempt(0.9)}, 1.2, true, Renew},
+		"was_not_read":              {[]step{lease(0, 1, 0, ""), unread(1)}, 0.4, false, None},
+		"was_not_read_for_long":     {[]step{lease(0, 1, 0, ""), unread(9)}, 1.9, false, None},
+		"is_read_again":             {[]step{lease(0, 1, 0, ""), unread(9)}, 2, false, Take},
 		"is_unlisted_and_was_cut":   {[]step{lease(0, 1, 0, ""), wins(0, 0, 0, 2, 1), exchange(0, 20, 0), running(5.2, "b")}, 5.3, false, Renew},
 		"is_unlisted_and_heard":     {[]step{lease(0, 1, 0, ""), wins(0, 0, 0, 2, 1), exchange(0, 20, 0), running(3.9, "b")}, 4.7, true, Renew},
 		"a_pod_outside":             {[]step{one(0, 2, 0, Outside), running(0, "a")}, 1e6, false, None},
@@ -307,12 +318,17 @@ type world struct {
 	alone    string               // settled active replica without a standby, if there was one after the last step
 	mail     []letter
 	writing  map[string]*write
+	phases   map[string]int       // of the watches, by "name lease" and "name list"
+	deleted  map[string]time.Time // pod whose process runs on; since then it knows, the zero value: it does not
+	idle     int                  // steps since the Lease or what matters for its standby changed, without an active replica
+	before   Lease                // at the last step
 }
 
 func newWorld(t *rapid.T) *world {
 	return &world{
 		t: t, now: zero, random: counter(), lease: Lease{UID: "lease", Version: 1}, running: map[string]bool{}, stopped: map[string]bool{}, open: map[string]time.Time{},
 		replicas: map[string]*Replica{}, down: map[string]bool{}, cut: map[string]bool{}, writing: map[string]*write{},
+		phases: map[string]int{}, deleted: map[string]time.Time{},
 	}
 }
 
@@ -336,8 +352,11 @@ type write struct {
 
 func link(a, b string) string { return min(a, b) + " " + max(a, b) }
 
-// lateness is how late the reports of nodes are at most, and watches are 300 ms later.
-const lateness = 3 * time.Second
+// lateness is how late the reports of nodes are at most, and watches are up to watched later.
+const (
+	lateness = 3 * time.Second
+	watched  = 300 * time.Millisecond
+)
 
 // worldTimes are the usual ones, but for one that would make the stories long.
 func worldTimes() Times {
@@ -386,6 +405,8 @@ func (w *world) start(name string) {
 	}
 	w.replicas[name], w.down[name], w.stopped[name], w.writing[name] = r, false, false, nil
 	delete(w.open, name)
+	delete(w.deleted, name)
+	w.drawPhases(name)
 	if w.alone == name {
 		w.alone = ""
 	}
@@ -400,6 +421,54 @@ func (w *world) remove(name string) {
 	w.down[name], w.running[name], w.stopped[name] = true, false, false
 	w.replicas[name] = nil
 	w.reports = slices.DeleteFunc(w.reports, func(r report) bool { return r.name == name })
+}
+
+// drawPhases has the watches of a replica tell of the Lease and of the list at times of their own.
+func (w *world) drawPhases(name string) {
+	for _, what := range []string{" lease", " list"} {
+		w.phases[name+what] = rapid.IntRange(0, int(watched/(10*time.Millisecond))-1).Draw(w.t, "phase")
+	}
+}
+
+// watch has the watches of a replica tell what is due.
+func (w *world) watch(name string, r *Replica) {
+	due := func(what string) bool {
+		return !w.cut[name+" api"] && (w.now.Sub(zero)/(10*time.Millisecond)+time.Duration(w.phases[name+what]))%(watched/(10*time.Millisecond)) == 0
+	}
+	if due(" lease") {
+		r.ObserveLease(w.lease, w.now)
+	}
+	if due(" list") {
+		if since, is := w.deleted[name]; is && since.IsZero() {
+			if w.deleted[name] = w.now; !w.isAlone(r) {
+				delete(w.deleted, name)
+			}
+		}
+		r.SetReplicas(w.list(), false, w.now)
+	}
+}
+
+// isAlone reports whether a replica is active for any time, since it has no standby.
+func (w *world) isAlone(r *Replica) bool { return r.IsHolder() && r.settled && !r.hasStandbys() }
+
+// isExcused reports whether a replica may be active beside another one: its pod was deleted while it was cut off and had no standby.
+func (w *world) isExcused(name string) bool {
+	since, is := w.deleted[name]
+	r := w.replicas[name]
+	return is && r != nil && (w.isAlone(r) || !since.IsZero() && w.now.Sub(since) <= r.times.Deadline)
+}
+
+// checkStandby fails the test if none of a pair is active for long although one of them could take over.
+func (w *world) checkStandby(active []string) {
+	able := func(name string) bool {
+		return slices.Contains(w.lease.Standbys, name) && w.goesOn(name) && w.running[name] && !w.cut[name+" api"]
+	}
+	if w.idle++; len(active) > 0 || len(w.names) != 2 || w.lease.Version != w.before.Version || !slices.ContainsFunc(w.names, able) {
+		w.idle = 0
+	}
+	if w.before = w.lease; w.idle > 1000 {
+		w.t.Fatalf("no replica is active, nor takes over, after %s; the Lease is %+v", w.now.Sub(zero), w.lease)
+	}
 }
 
 // list returns the running replicas.
@@ -434,21 +503,19 @@ func (w *world) step() {
 				w.send(m)
 			}
 			w.write(name, r)
-			if !w.cut[name+" api"] && w.now.UnixMilli()%300 == 0 { // a watch that is late at times
-				r.ObserveLease(w.lease, w.now)
-				r.SetReplicas(w.list(), false, w.now)
-			}
+			w.watch(name, r)
 			if w.open[name] = r.FenceUntil(w.now); r.ActiveUntil().After(w.now) {
 				active = append(active, name)
 			}
 		}
-		if w.open[name].After(w.now) {
+		if w.open[name].After(w.now) && !w.isExcused(name) {
 			open = append(open, name)
 		}
 	}
 	if len(open) > 1 {
 		w.t.Fatalf("the tunnels of %v are open after %s, %v are active; the Lease is %+v", open, w.now.Sub(zero), active, w.lease)
 	}
+	w.checkStandby(active)
 	// Nothing but another holder ends the term of one without a standby.
 	if w.alone != "" && w.lease.Holder == w.alone && w.goesOn(w.alone) && !slices.Contains(active, w.alone) {
 		w.t.Fatalf("%s, without a standby, is not active after %s; the Lease is %+v", w.alone, w.now.Sub(zero), w.lease)
@@ -499,6 +566,7 @@ func (w *world) write(name string, r *Replica) {
 			next.Renewed, began = r.lease.Renewed, time.Time{}
 		}
 	} else if w.cut[name+" api"] {
+		r.RecordUnread()
 		return
 	} else {
 		standbys, ok := r.BeginTake(w.lease, w.list(), w.now)
@@ -525,6 +593,9 @@ func (w *world) happen(event string) {
 		w.cut[about] = true
 	case "heal":
 		clear(w.cut)
+		for _, name := range w.names {
+			w.drawPhases(name)
+		}
 	case "no api":
 		for _, name := range w.names {
 			w.cut[name+" api"] = true
@@ -549,6 +620,11 @@ func (w *world) happen(event string) {
 		w.start(about)
 	case "remove":
 		w.remove(about)
+	case "delete": // its process runs on
+		if w.replicas[about] != nil {
+			w.running[about], w.deleted[about] = false, time.Time{}
+			w.reports = slices.DeleteFunc(w.reports, func(r report) bool { return r.name == about })
+		}
 	}
 }
 
@@ -561,7 +637,7 @@ func TestNeverTwoActive(t *testing.T) {
 		}
 		events := []string{"nothing", "heal", "no api"}
 		for i, name := range w.names {
-			events = append(events, "cut: "+name+" api", "die: "+name, "crash: "+name, "stop: "+name, "go on: "+name, "restart: "+name, "remove: "+name, "isolate: "+name)
+			events = append(events, "cut: "+name+" api", "die: "+name, "crash: "+name, "stop: "+name, "go on: "+name, "restart: "+name, "remove: "+name, "delete: "+name, "isolate: "+name)
 			for _, other := range w.names[i+1:] {
 				events = append(events, "cut: "+link(name, other))
 			}
@@ -583,12 +659,36 @@ func TestNeverTwoActive(t *testing.T) {
 			if w.down[name] || w.replicas[name] == nil {
 				w.start(name)
 			}
+			w.running[name] = true
 		}
 		for range 2500 {
 			w.step()
 		}
 		if !slices.ContainsFunc(w.names, func(name string) bool { return w.replicas[name].ActiveUntil().After(w.now) }) {
 			t.Fatalf("none is active; the Lease is %+v", w.lease)
+		}
+	})
+}
+
+// The holder of a pair is cut off, deleted and started anew in any order, and at any time: two are never active, nor none for long.
+func TestFailuresOfHolder(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		w := newWorld(t)
+		w.names = []string{"a", "b"}
+		w.start("a")
+		for range 600 {
+			w.step()
+		}
+		w.start("b")
+		for w.lease.Standbys == nil {
+			w.step()
+		}
+		events := []string{"nothing", "heal", "no api", "cut: a api", "isolate: a", "delete: a", "restart: a"}
+		for range rapid.IntRange(1, 6).Draw(t, "events") {
+			w.happen(rapid.SampledFrom(events).Draw(t, "event"))
+			for range rapid.SampledFrom([]int{1, 10, 50, 150, 300, 1500}).Draw(t, "steps") {
+				w.step()
+			}
 		}
 	})
 }

@@ -222,7 +222,8 @@ func listRunning(ctx context.Context, c client.Reader, w *wireguard) ([]corev1.P
 	return out, nil
 }
 
-// hasEnded reports whether the gateway of a pod certainly does not run: it crashed, and its container waits for the next start.
+// hasEnded reports whether the gateway of a pod does not run, as far as its node knows: it crashed, and its container waits for the next start.
+// The state of a container that the runtime does not know is not running, either.
 func hasEnded(p corev1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
 		return isGateway(c) && slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {

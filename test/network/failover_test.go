@@ -157,6 +157,10 @@ func TestGatewayFailover(t *testing.T) {
 				gap, lost := asking.Gap(since)
 				after, _ := asking.Gap(healed)
 				t.Logf("no answer for %.2f s, %d questions lost; all is well after %.2f s; then no answer for %.2f s", gap.Seconds(), lost, first.Sub(since).Seconds(), after.Seconds())
+				// Limits of time hold for LIQO_FAILOVERS, on a machine that does nothing else. A usual run tells of them, and asserts what comes back.
+				if failovers == 0 && (gap > limit || after > upgradeLimit) {
+					t.Logf("longer than the limits of LIQO_FAILOVERS, %s and %s", limit, upgradeLimit)
+				}
 				if failovers > 0 && gap > limit {
 					t.Errorf("there was no answer for %.2f s, limit %s", gap.Seconds(), limit)
 				}

@@ -90,6 +90,7 @@ type elector struct {
 	lease     *coordinationv1.Lease
 	active    bool
 	fence     fence     // nil: it has to be made
+	newFenced time.Time // last attempt to make the fence
 	unfenced  error     // why the fence could not be set, last; nil: it could
 	fenced    time.Time // when the fence closes by itself
 	failure   string    // that was logged last
@@ -239,7 +240,7 @@ func (e *elector) setActive(active bool, until time.Time) error {
 	return failed
 }
 
-// fenceSlack is how long before it closes by itself the fence is opened anew, and the least time that this is put off by.
+// fenceSlack is the minimum remaining time, and the minimum extension, of the fence.
 const fenceSlack = 600 * time.Millisecond
 
 // fenceRetry is the time until the next attempt to set the fence.
@@ -265,6 +266,10 @@ func (e *elector) moveFence(until time.Time) error {
 // setFence opens the fence for a time, or closes it. If that fails, it is made anew the next time: others may have deleted it.
 func (e *elector) setFence(open time.Duration) (err error) {
 	if e.fence == nil {
+		if e.unfenced != nil && time.Since(e.newFenced) < fenceRetry {
+			return e.unfenced
+		}
+		e.newFenced = time.Now()
 		e.fence, err = e.newFence()
 	}
 	if err == nil {
@@ -332,6 +337,7 @@ func (e *elector) beginTake(ctx context.Context, lease *coordinationv1.Lease) (s
 	if err == nil {
 		standbys, ok = e.rule.BeginTake(leaseOf(lease), running, time.Now())
 	} else {
+		e.rule.RecordUnread()
 		e.log.V(1).Info("the Lease was not read", "reason", err.Error())
 	}
 	e.writing = ok

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/google/nftables"
@@ -556,6 +557,28 @@ func TestGatewayReplicaUnfenced(t *testing.T) {
 			return errors.New("the fence is closed")
 		}
 		return nil
+	})
+}
+
+// A fence that the kernel refuses is tried now and then, however often the replica is woken.
+func TestRefusedFence(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		tries := 0
+		e := &elector{newFence: func() (fence, error) {
+			tries++
+			return nil, errors.New("no fence")
+		}}
+		for want := 1; want <= 2; want++ {
+			for range 100 {
+				if err := e.setFence(0); err == nil {
+					t.Fatal("there is a fence")
+				}
+			}
+			if tries != want {
+				t.Errorf("%d attempts, want %d", tries, want)
+			}
+			time.Sleep(fenceRetry)
+		}
 	})
 }
 

@@ -175,7 +175,7 @@ type gateway struct {
 	silent    time.Time // since then no other replica that runs can take over
 	reported  bool      // an event told that
 	failing   time.Time // first of the last attempts to apply the state, which all failed
-	helpless  bool      // an event told that, and that no other replica takes over
+	warned    bool      // an event told that, and that no other replica takes over
 
 	learned   endpointMemory  // endpoint of the client, for the next process
 	opened    bool            // the device is up, with or without peers
@@ -282,7 +282,7 @@ func (g *gateway) reportUnable(ctx context.Context, snapshot *agent.Snapshot, fa
 	}
 	unable := failed != nil && time.Since(g.failing) >= unableAfter
 	if g.elector.setUnable(unable); !unable {
-		g.helpless = false
+		g.warned = false
 		return
 	}
 	resigned, err := g.elector.resignLease(ctx)
@@ -294,8 +294,8 @@ func (g *gateway) reportUnable(ctx context.Context, snapshot *agent.Snapshot, fa
 	case resigned:
 		g.reporter.Events.Eventf(own, nil, corev1.EventTypeWarning, networkingv1beta1.ReasonApplyFailed, "Resign",
 			"replica %s gave up the tunnel, since it could not apply its state: %s", g.options.Pod, kube.Note(failed.Error()))
-	case g.elector.isHolder() && !g.helpless:
-		g.helpless = true
+	case g.elector.isHolder() && !g.warned:
+		g.warned = true
 		g.reporter.Events.Eventf(own, nil, corev1.EventTypeWarning, networkingv1beta1.ReasonApplyFailed, "Elect",
 			"replica %s cannot apply its state, and no other replica can take over: %s", g.options.Pod, kube.Note(failed.Error()))
 	}

@@ -57,6 +57,8 @@ func (e *elector) keepEndpointReady(ctx context.Context) {
 
 // watchEndpoints requests a look at the endpoints whenever they change: a write of a deposed replica may have been on its way.
 func (e *elector) watchEndpoints(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, serviceRetryCap) // without the right to watch, it never has what there is
+	defer cancel()
 	informer, err := e.cache.GetInformer(ctx, &discoveryv1.EndpointSlice{})
 	if err == nil {
 		_, err = informer.AddEventHandler(toolscache.ResourceEventHandlerFuncs{

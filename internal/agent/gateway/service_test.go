@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -102,5 +103,35 @@ func TestLateWriteOfDeposedReplica(t *testing.T) {
 			return errors.New("the Service stays on the deposed replica")
 		}
 		return nil
+	})
+}
+
+// A replica that may not watch the endpoints says so, instead of waiting without end.
+func TestEndpointsWithoutRights(t *testing.T) {
+	c := testkit.Cluster(t)
+	where := testkit.Namespace(t, c, "tenant", nil)
+	config := rest.CopyConfig(c.Config)
+	config.Impersonate.UserName = "without-rights"
+	watched, err := cache.New(config, cache.Options{Scheme: c.Client.Scheme(), Mapper: c.Client.RESTMapper(), DefaultNamespaces: map[string]cache.Config{where: {}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() { _ = watched.Start(t.Context()) }()
+	if !watched.WaitForCacheSync(t.Context()) {
+		t.Fatal("the cache did not start")
+	}
+	e := &elector{cache: watched, endpointDue: agent.NewTrigger()}
+	ended := make(chan error, 1)
+	go func() { ended <- e.watchEndpoints(t.Context()) }()
+	testkit.Eventually(t, patience, func() error {
+		select {
+		case err := <-ended:
+			if err == nil {
+				t.Fatal("endpoints are watched without the right")
+			}
+			return nil
+		default:
+			return errors.New("it still waits")
+		}
 	})
 }
