@@ -29,6 +29,9 @@ func (p *theatre) bench(ctx context.Context, c *testkit.ControlPlane, pod *corev
 		if sends := strings.HasPrefix(pod.Name, "server-"); sends != (pod.Spec.Containers[0].ReadinessProbe != nil) {
 			return fmt.Errorf("pod %s has the readiness probe %v", pod.Name, pod.Spec.Containers[0].ReadinessProbe)
 		}
+		if image := pod.Spec.Containers[0].Image; strings.HasPrefix(pod.Name, "start-") && image != "liqo:bergen" {
+			return fmt.Errorf("pod %s, which runs in bergen, has the image %s", pod.Name, image)
+		}
 		address := "10.200.0." + map[string]string{"server-0": "10"}[pod.Name]
 		if address == "10.200.0." {
 			address += "11"

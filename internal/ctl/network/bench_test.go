@@ -88,7 +88,7 @@ func TestStarts(t *testing.T) {
 	s := &starts{created: map[string]time.Time{}, ready: map[string]float64{}}
 	s.recordCreation("a", at(0))
 	s.recordCreation("b", at(1))
-	if err := s.recordReady([]corev1.Pod{pod("a", corev1.ConditionTrue), pod("b", corev1.ConditionFalse)}, 2, at(3)); !errors.Is(err, kube.Pending("1 of 2 pods are ready")) {
+	if err := s.recordReady([]corev1.Pod{pod("a", corev1.ConditionTrue), pod("b", corev1.ConditionFalse), pod("of-another-client", corev1.ConditionTrue)}, 2, at(3)); !errors.Is(err, kube.Pending("1 of 2 pods are ready")) {
 		t.Errorf("with one of two: %v", err)
 	}
 	if err := s.recordReady([]corev1.Pod{pod("a", corev1.ConditionTrue), pod("b", corev1.ConditionTrue)}, 2, at(9)); err != nil {
