@@ -127,7 +127,7 @@ func measureSlowly(t *testing.T, p Plan) []Measured {
 	p.Token = token
 	var serving sync.WaitGroup
 	defer serving.Wait()
-	return p.measure(t.Context(), func(target string) (net.Conn, error) {
+	return p.measureTargets(t.Context(), func(target string) (net.Conn, error) {
 		if target == "gone" || target == "late" && time.Since(started) < connectTimeout/2 {
 			return nil, errRefused
 		}

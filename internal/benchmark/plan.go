@@ -163,10 +163,10 @@ func SpreadOf(seconds []float64) *Spread {
 // Measure carries out a plan. Its results are in the order of the targets. A target that failed is left out of what follows.
 func Measure(ctx context.Context, p Plan) []Measured {
 	dialer := net.Dialer{Timeout: dialTimeout}
-	return p.measure(ctx, func(target string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", target) })
+	return p.measureTargets(ctx, func(target string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", target) })
 }
 
-func (p Plan) measure(ctx context.Context, dial func(target string) (net.Conn, error)) []Measured {
+func (p Plan) measureTargets(ctx context.Context, dial func(target string) (net.Conn, error)) []Measured {
 	connecting, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
 	connect := func(target string, ask byte, count int) ([]net.Conn, error) {
