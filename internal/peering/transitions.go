@@ -72,7 +72,7 @@ func (f *failures) findEvents(fc *liqov1beta1.ForeignCluster, before, after liqo
 				f.known.Add(part, failure{now, reason})
 				events = append(events, kube.Event{Type: corev1.EventTypeWarning, Reason: reason, Message: fmt.Sprintf("%s is %s: %s", c.Type, c.Status, c.Message)})
 			case !isWorking(old.Status) && isWorking(c.Status):
-				if failed, known := f.end(part, fc.CreationTimestamp, old); known {
+				if failed, known := f.endFailure(part, fc.CreationTimestamp, old); known {
 					events = append(events, kube.Event{Type: corev1.EventTypeNormal, Reason: peer.ReasonHealed, Message: fmt.Sprintf(
 						"%s is %s again, after %s of %s", c.Type, c.Status, now.Sub(failed.since).Round(time.Second), failed.reason,
 					)})
@@ -83,8 +83,8 @@ func (f *failures) findEvents(fc *liqov1beta1.ForeignCluster, before, after liqo
 	return joinEvents(events)
 }
 
-// end returns the failure of a part that works again. One that began before this process is known from the condition.
-func (f *failures) end(part failedPart, created metav1.Time, old liqov1beta1.Condition) (failure, bool) {
+// endFailure returns the failure of a part that works again. One that began before this process is known from the condition.
+func (f *failures) endFailure(part failedPart, created metav1.Time, old liqov1beta1.Condition) (failure, bool) {
 	if known, ok := f.known.Get(part); ok {
 		f.known.Remove(part)
 		return known.(failure), true
