@@ -31,6 +31,8 @@ const (
 type releaseChart struct {
 	name    string // in the registry, without tag
 	version string // without the v, as Helm wants tags of charts
+	// files are those of the chart, by their paths in it.
+	files []archiveFile
 	// changed are the files that differ from those of the source tree, by their path in the chart.
 	changed map[string][]byte
 	archive []byte
@@ -59,7 +61,14 @@ func packChart(o *options, src *source, imageDigest string) (*releaseChart, erro
 		field{`^  digest: ""$`, "  digest: " + imageDigest}); err != nil {
 		return nil, fmt.Errorf("setting the image in the values of the chart: %w", err)
 	}
-	if c.archive, err = packFolder(folder, "liqo", c.changed, src.date); err != nil {
+	if c.files, err = readFolder(folder, c.changed); err != nil {
+		return nil, fmt.Errorf("reading the chart: %w", err)
+	}
+	var packed []archiveFile
+	for _, f := range c.files {
+		packed = append(packed, archiveFile{name: "liqo/" + f.name, content: f.content, mode: f.mode})
+	}
+	if c.archive, err = tarGzip(packed, src.date); err != nil {
 		return nil, fmt.Errorf("packing the chart: %w", err)
 	}
 	if c.artifact, err = chartArtifact(c.changed["Chart.yaml"], c.archive, src); err != nil {
@@ -84,10 +93,9 @@ func setFields(text []byte, fields ...field) ([]byte, error) {
 	return text, nil
 }
 
-// packFolder returns a .tgz of a folder in which some files have other content.
-func packFolder(folder fs.FS, prefix string, changed map[string][]byte, date time.Time) ([]byte, error) {
-	var files []archiveFile
-	err := fs.WalkDir(folder, ".", func(path string, d fs.DirEntry, err error) error {
+// readFolder returns the files of a folder, some of which have other content.
+func readFolder(folder fs.FS, changed map[string][]byte) (files []archiveFile, err error) {
+	err = fs.WalkDir(folder, ".", func(path string, d fs.DirEntry, err error) error {
 		if err != nil || d.IsDir() || d.Name() == ".helmignore" {
 			return err
 		}
@@ -97,13 +105,10 @@ func packFolder(folder fs.FS, prefix string, changed map[string][]byte, date tim
 				return err
 			}
 		}
-		files = append(files, archiveFile{name: prefix + "/" + path, content: content, mode: 0o644})
+		files = append(files, archiveFile{name: path, content: content, mode: 0o644})
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return tarGzip(files, date)
+	return files, err
 }
 
 // archiveFile is a file of an archive.

@@ -28,7 +28,7 @@ type clientArchive struct {
 
 // buildClients compiles liqoctl for all platforms, with the chart of the release in it, and packs it with its documentation.
 func buildClients(ctx context.Context, o *options, src *source, chart *releaseChart, work string) ([]clientArchive, error) {
-	overlay, err := writeOverlay(o, chart, work)
+	overlay, err := writeOverlay(o, src, chart, work)
 	if err != nil {
 		return nil, err
 	}
@@ -124,19 +124,46 @@ func zipFiles(files []archiveFile, date time.Time) ([]byte, error) {
 	return archive.Bytes(), nil
 }
 
+// embedding is deploy/embed.go of a release, with the chart in an archive: as files it would be half a megabyte larger.
+const embedding = `package deploy
+
+import (
+	"archive/zip"
+	"bytes"
+	_ "embed"
+	"io/fs"
+)
+
+//go:embed chart.zip
+var archive []byte
+
+// Chart returns the root of the chart.
+func Chart() fs.FS {
+	chart, err := zip.NewReader(bytes.NewReader(archive), int64(len(archive)))
+	if err != nil {
+		panic(err) // the archive is embedded above
+	}
+	return chart
+}
+`
+
 // writeOverlay has the compiler embed the release's chart instead of the one in the source tree.
-func writeOverlay(o *options, chart *releaseChart, work string) (string, error) {
+func writeOverlay(o *options, src *source, chart *releaseChart, work string) (string, error) {
 	root, err := filepath.Abs(o.root)
 	if err != nil {
 		return "", err
 	}
+	archive, err := zipFiles(chart.files, src.date)
+	if err != nil {
+		return "", fmt.Errorf("packing the chart for liqoctl: %w", err)
+	}
 	replace := map[string]string{}
-	for name, content := range chart.changed {
+	for name, content := range map[string][]byte{"embed.go": []byte(embedding), "chart.zip": archive} {
 		path := filepath.Join(work, "overlay-"+name)
 		if err := os.WriteFile(path, content, 0o644); err != nil {
 			return "", err
 		}
-		replace[filepath.Join(root, "deploy", "chart", name)] = path
+		replace[filepath.Join(root, "deploy", name)] = path
 	}
 	data, err := json.Marshal(map[string]any{"Replace": replace})
 	if err != nil {

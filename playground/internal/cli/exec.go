@@ -37,20 +37,23 @@ func execCommand() *cobra.Command {
 				return err
 			}
 			return netns.Do(h.World.Netns(), func() error {
-				return runAttached(args[1:], "KUBECONFIG="+h.Kubeconfig(args[0]), "PATH="+h.Bin()+":"+os.Getenv("PATH"))
+				return runAttached(args[1:], "KUBECONFIG="+h.Kubeconfig(args[0]), searchPath(h))
 			})
 		},
 	}
 }
 
-// runInNode runs a command in all namespaces of the node's first process.
+// runInNode runs a command in all namespaces of the node's first process. Programs of the playground, such as ctr, are found first.
 func runInNode(h home.Home, name string, argv []string) error {
 	pid := proc.PID(node.PIDFile(h, name))
 	if pid == 0 {
 		return fmt.Errorf("node %q is not running", name)
 	}
-	return runAttached(append([]string{"nsenter", "--all", "--target", strconv.Itoa(pid)}, argv...))
+	return runAttached(append([]string{"nsenter", "--all", "--target", strconv.Itoa(pid)}, argv...), searchPath(h))
 }
+
+// searchPath returns the environment variable by which programs of the playground are found before those of the machine.
+func searchPath(h home.Home) string { return "PATH=" + h.Bin() + ":" + os.Getenv("PATH") }
 
 // runAttached runs a command with the standard streams of this process.
 func runAttached(argv []string, env ...string) error {
