@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs test suites, prints the time and budget of each, and starts the clusters of the playground once for suites that need them.
 #   test/run.sh [all|soak|bench|SUITE...]      suites of all: assets lint unit race playground image demo clusters;
-#                                              clusters runs e2e and attacks in parallel with network and hub
+#                                              clusters runs e2e, attacks and hub in parallel with network
 #                                              parts of soak: several upgrade losses fuzz, and of bench: netbench;
 #                                              gitops peers clusters by Argo CD and Flux, which are compiled first: half an hour;
 #                                              skew runs consumers and providers of all supported versions of Kubernetes, which are
@@ -46,17 +46,16 @@ run_suite() { # NAME: runs suite_NAME and prints how long it took
 	printf '%-12s %6d s of %d s\n' "$1" $((SECONDS - start)) "${budget[$1]}" >>"$times"
 }
 
-# Suites with clusters wait most of the time, so e2e and attacks run in parallel with network and hub, on separate clusters. Their output is printed after that
-# of hub.
+# Suites with clusters wait most of the time, so e2e, attacks and hub run in parallel with network, on separate clusters. Their output is printed after that
+# of network.
 suite_clusters() {
 	local output rc=0
 	output=$(mktemp) && suite_assets && bin/playground build --cni flannel,kube-router && suite_image || return 1 # once for both
-	(use_separate_clusters e2e "$e2e_network" && export assets_built image_built LIQO_TEST_TIMES=$times && exec setsid test/run.sh e2e attacks) >"$output" 2>&1 </dev/null &
+	(use_separate_clusters e2e "$e2e_network" && export assets_built image_built LIQO_TEST_TIMES=$times && exec setsid test/run.sh e2e attacks hub) >"$output" 2>&1 </dev/null &
 	parallel_pid=$!
 	run_suite network || rc=1
-	run_suite hub || rc=1
 	[ -z "${clusters_up:-}" ] || remove_clusters
-	echo 'waiting for e2e and attacks, which run on separate clusters'
+	echo 'waiting for e2e, attacks and hub, which run on separate clusters'
 	wait "$parallel_pid" || rc=1
 	parallel_pid=
 	cat "$output" && rm -f "$output"
