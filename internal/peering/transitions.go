@@ -94,7 +94,7 @@ func (f *failures) endFailure(part failedPart, created metav1.Time, old liqov1be
 }
 
 // joinEvents makes one event of those with the same reason: the API counts events of one object that have the same reason as one that is repeated,
-// whatever their messages.
+// also with different messages.
 func joinEvents(events []kube.Event) (joined []kube.Event) {
 	for _, e := range events {
 		if i := slices.IndexFunc(joined, func(other kube.Event) bool { return other.Reason == e.Reason }); i >= 0 {

@@ -32,9 +32,7 @@ type releaseChart struct {
 	name    string // in the registry, without tag
 	version string // without the v, as Helm wants tags of charts
 	// files are those of the chart, by their paths in it.
-	files []archiveFile
-	// changed are the files that differ from those of the source tree, by their path in the chart.
-	changed map[string][]byte
+	files   []archiveFile
 	archive []byte
 	artifact
 	digest v1.Hash
@@ -53,15 +51,15 @@ func packChart(o *options, src *source, imageDigest string) (*releaseChart, erro
 	if err != nil {
 		return nil, err
 	}
-	c.changed = map[string][]byte{}
-	if c.changed["Chart.yaml"], err = setFields(metadata, field{"^version: .*$", "version: " + c.version}, field{"^appVersion: .*$", "appVersion: " + o.version}); err != nil {
+	changed := map[string][]byte{} // files that differ from those of the source tree, by their path in the chart
+	if changed["Chart.yaml"], err = setFields(metadata, field{"^version: .*$", "version: " + c.version}, field{"^appVersion: .*$", "appVersion: " + o.version}); err != nil {
 		return nil, fmt.Errorf("setting the version of the chart: %w", err)
 	}
-	if c.changed["values.yaml"], err = setFields(values, field{`^image:\n  name: .*$`, "image:\n  name: " + o.registry + "/liqo"},
+	if changed["values.yaml"], err = setFields(values, field{`^image:\n  name: .*$`, "image:\n  name: " + o.registry + "/liqo"},
 		field{`^  digest: ""$`, "  digest: " + imageDigest}); err != nil {
 		return nil, fmt.Errorf("setting the image in the values of the chart: %w", err)
 	}
-	if c.files, err = readFolder(folder, c.changed); err != nil {
+	if c.files, err = readFolder(folder, changed); err != nil {
 		return nil, fmt.Errorf("reading the chart: %w", err)
 	}
 	var packed []archiveFile
@@ -71,7 +69,7 @@ func packChart(o *options, src *source, imageDigest string) (*releaseChart, erro
 	if c.archive, err = tarGzip(packed, src.date); err != nil {
 		return nil, fmt.Errorf("packing the chart: %w", err)
 	}
-	if c.artifact, err = chartArtifact(c.changed["Chart.yaml"], c.archive, src); err != nil {
+	if c.artifact, err = chartArtifact(changed["Chart.yaml"], c.archive, src); err != nil {
 		return nil, err
 	}
 	c.digest, err = c.artifact.Digest()

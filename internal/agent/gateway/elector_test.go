@@ -529,7 +529,7 @@ func TestGatewayReplicaStarts(t *testing.T) {
 	active.peers(t, b.key.Public())
 }
 
-// A replica whose fence the kernel refuses, after somebody deleted it, passes nothing. It adds no standby, and lets another one take over. The last
+// A replica whose fence the kernel refuses, after the table was deleted, passes nothing. It adds no standby, and lets another one take over. The last
 // one has a fence again as soon as the kernel makes one.
 func TestGatewayReplicaUnfenced(t *testing.T) {
 	a, b := newTestGateways(t)
