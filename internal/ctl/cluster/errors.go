@@ -23,7 +23,7 @@ import (
 var ErrPrinted = errors.New("the error was printed")
 
 // PrintError prints the final error line of a command, then hints, the last of which is the part of the documentation about it, or else
-// that about the command. An interrupted command needs no explanation.
+// that about the command.
 func (c *Session) PrintError(err error) {
 	if errors.Is(err, ErrPrinted) {
 		return
@@ -45,9 +45,7 @@ func (c *Session) PrintError(err error) {
 	if len(hints) == 0 && advice != "" {
 		hints = []string{advice}
 	}
-	if page == "" && !errors.Is(err, context.Canceled) {
-		page = c.Page
-	}
+	page = cmp.Or(page, c.Page)
 	if page != "" {
 		hints = append(hints, "See "+page)
 	}
