@@ -377,6 +377,12 @@ const (
 	ShadowEndpointSliceFieldManager = "shadow-endpointslice-controller"
 )
 
+// Metrics of gateways that others read: the encrypted bytes that came from the peer, and went to it.
+const (
+	ReceivedBytesMetric = "liqo_peer_receive_bytes_total"
+	SentBytesMetric     = "liqo_peer_transmit_bytes_total"
+)
+
 // NetworkStatePath is where agents of nodes and gateways serve their state in the kernel, beside their metrics.
 const NetworkStatePath = "/debug/network"
 

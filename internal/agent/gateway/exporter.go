@@ -9,6 +9,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 
 	"liqo.io/liqo/internal/agent"
+	"liqo.io/liqo/internal/names"
 )
 
 // driver is the value of the label that the original has for the tunnel technology.
@@ -44,8 +45,8 @@ func newExporter(o Options, device Device, counted func() (map[string]uint64, er
 		device: device, counted: counted, now: now, mtu: mtu, unwatched: o.Unwatched,
 		connected: desc("liqo_peer_is_connected", "1 while packets of all sizes pass to the peer and back, else 0."),
 		latency:   desc("liqo_peer_latency_us", "Latest round trip to the gateway of the peer, in microseconds; absent without a connection."),
-		received:  desc("liqo_peer_receive_bytes_total", "Bytes that came from the peer, encrypted."),
-		sent:      desc("liqo_peer_transmit_bytes_total", "Bytes that went to the peer, encrypted."),
+		received:  desc(names.ReceivedBytesMetric, "Bytes that came from the peer, encrypted."),
+		sent:      desc(names.SentBytesMetric, "Bytes that went to the peer, encrypted."),
 		asked:     desc("liqo_peer_probes_total", "Probes that were sent to the peer, small ones and full packets.", "size"),
 		heard:     desc("liqo_peer_probe_answers_total", "Probes that the peer answered.", "size"),
 		size:      desc("liqo_peer_mtu_bytes", "Largest packets that are sent to the peer, in bytes."),

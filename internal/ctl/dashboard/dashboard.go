@@ -54,10 +54,16 @@ func runDashboard(ctx context.Context, c *cluster.Session, namespace string, por
 	if err != nil {
 		return err
 	}
+	m, err := newThroughputMeter(g)
+	if err != nil {
+		return err
+	}
+	f.measureThroughput(m)
 	if err := c.RunStep("Reading the cluster", "The cluster is read", func() error { return f.renewSnapshot(within) }); err != nil {
 		return err
 	}
 	go f.runFeed(within)
+	go m.runMeter(within, f.isOpen, f.noteChange)
 	token := rand.Text()
 	at := listener.Addr().(*net.TCPAddr)
 	web := newWebServer(newHandler(f, token, at))

@@ -30,6 +30,8 @@ type feed struct {
 	outage  func() error
 	changes chan struct{}
 	current atomic.Pointer[snapshot]
+	// pages is the number of open pages.
+	pages atomic.Int32
 	// previous and timeline belong to the goroutine of runFeed.
 	previous *fleet.Document
 	timeline fleet.Timeline
@@ -48,6 +50,21 @@ type snapshot struct {
 
 func newFeed(gather func(context.Context) (*fleet.Facts, error), outage func() error) *feed {
 	return &feed{gather: gather, outage: outage, changes: make(chan struct{}, 1)}
+}
+
+// isOpen reports whether a page is open.
+func (f *feed) isOpen() bool { return f.pages.Load() > 0 }
+
+// measureThroughput adds what a meter measured to the facts of each snapshot.
+func (f *feed) measureThroughput(m *throughputMeter) {
+	gather := f.gather
+	f.gather = func(ctx context.Context) (*fleet.Facts, error) {
+		facts, err := gather(ctx)
+		if err == nil {
+			m.addTo(facts)
+		}
+		return facts, err
+	}
 }
 
 // noteChange asks for a new snapshot. It does not block.

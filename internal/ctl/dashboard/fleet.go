@@ -50,11 +50,24 @@ func runFleet(ctx context.Context, c *cluster.Session, namespace, output string)
 	if err != nil {
 		return err
 	}
+	m, err := newThroughputMeter(g)
+	if err != nil {
+		return err
+	}
+	m.measureRates(ctx)
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	m.addTo(facts)
 	d := fleet.New(facts)
 	if output != "" {
 		return cluster.PrintDocument(c.Result(), d, output)
 	}
 	for _, kind := range cluster.SortedKeys(d.Unreadable) {
+		if kind == fleet.UnreadableThroughput {
+			c.Info("TUNNEL has no throughput: %s", d.Unreadable[kind])
+			continue
+		}
 		c.Warn("%s could not be listed: %s", kind, d.Unreadable[kind])
 	}
 	return printTable(c, d)
@@ -71,13 +84,16 @@ func printTable(c *cluster.Session, d *fleet.Document) error {
 	return table.Flush()
 }
 
-// tunnelText returns the states of tunnels with their latencies and losses.
+// tunnelText returns the states of tunnels with their latencies, throughput and losses.
 func tunnelText(all []fleet.Tunnel) string {
 	var texts []string
 	for _, t := range all {
 		text := t.State
 		if t.LatencyMilliseconds != nil {
 			text += " " + time.Duration(*t.LatencyMilliseconds*float64(time.Millisecond)).String()
+		}
+		if t.ReceivedBitsPerSecond != nil && t.SentBitsPerSecond != nil {
+			text += fmt.Sprintf(", %.1f Mbit/s in, %.1f out", float64(*t.ReceivedBitsPerSecond)/1e6, float64(*t.SentBitsPerSecond)/1e6)
 		}
 		if t.Lost != "" {
 			text += ", loses " + strings.ToLower(t.Lost) + " packets"

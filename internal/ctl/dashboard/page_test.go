@@ -18,10 +18,13 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/diagnose"
 	"liqo.io/liqo/internal/ctl/fleet"
+	"liqo.io/liqo/internal/names"
 )
 
 // TestPageConnection has a connection that gives nothing any more, but stays open, and a server that refuses.
@@ -157,6 +160,19 @@ func TestPageChanges(t *testing.T) {
 	if b.evaluate(t, `!window.lostFocus && document.activeElement.dataset.cluster === "milan"`) != true {
 		t.Error("the focus was lost")
 	}
+	expectSpoken()
+
+	// What the gateway of a peer counts is on the map, and for screen readers.
+	town.change(t, func() {
+		c := networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "gw-turin", Labels: map[string]string{names.RemoteClusterID: "turin"}}}
+		c.Status.Value = networkingv1beta1.Connected
+		town.facts.Connections = append(town.facts.Connections, c)
+		town.facts.Throughput = map[client.ObjectKey]fleet.Throughput{client.ObjectKeyFromObject(&c): {Received: 12_345_678, Sent: 4_500_000}}
+		town.facts.ThroughputProblem = "1 gateway does not answer"
+	})
+	b.wait(t, `[...document.querySelectorAll("#map g[data-cluster=turin] text")].some((text) => text.textContent === "12.3 Mbit/s in, 4.5 out")`)
+	b.wait(t, `document.querySelector("#map g[data-cluster=turin]").getAttribute("aria-label").includes("tunnel Connected, 12.3 Mbit/s in, 4.5 out")`)
+	b.wait(t, `document.getElementById("findings").textContent.includes("1 gateway does not answer")`)
 	expectSpoken()
 
 	// A selected peer that goes selects nothing any more, and the focus stays on the map.

@@ -104,6 +104,8 @@ func (s *server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.streams <- struct{}{}:
 		defer func() { <-s.streams }()
+		s.feed.pages.Add(1)
+		defer s.feed.pages.Add(-1)
 	default:
 		http.Error(w, "too many pages are open", http.StatusServiceUnavailable)
 		return

@@ -32,7 +32,7 @@ type Document struct {
 	Events []Event `json:"events"`
 	// Check is the document of "liqoctl check".
 	Check *diagnose.Report `json:"check"`
-	// Unreadable are the reasons why kinds could not be listed, by kind: what is made from them is missing above.
+	// Unreadable are the reasons why kinds could not be listed, by kind: what is made from them is missing above. Throughput is among the kinds.
 	Unreadable map[string]string `json:"unreadable"`
 }
 
@@ -88,6 +88,9 @@ type Tunnel struct {
 	// FailedNodes are nodes whose pods do not reach the peer although the tunnel is up, ten at most.
 	FailedNodes []string `json:"failedNodes,omitempty"`
 	MTU         int      `json:"mtu,omitempty"`
+	// ReceivedBitsPerSecond came from the peer, and SentBitsPerSecond went to it, encrypted; missing if the gateway did not say so.
+	ReceivedBitsPerSecond *int64 `json:"receivedBitsPerSecond,omitempty"`
+	SentBitsPerSecond     *int64 `json:"sentBitsPerSecond,omitempty"`
 }
 
 // Slice is a ResourceSlice.

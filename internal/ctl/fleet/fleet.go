@@ -35,7 +35,18 @@ type Facts struct {
 	Events []corev1.Event
 	// WebhookAuthority is the authority of the webhook, PEM.
 	WebhookAuthority []byte
+	// Throughput is what tunnels carry, by Connection; ThroughputProblem is why it is not known of some.
+	Throughput        map[client.ObjectKey]Throughput
+	ThroughputProblem string
 }
+
+// Throughput is what came from a peer and went to it, in bits per second.
+type Throughput struct {
+	Received, Sent int64
+}
+
+// UnreadableThroughput is the entry of Document.Unreadable that says why tunnels have no throughput.
+const UnreadableThroughput = "Throughput"
 
 // maxEvents bounds the events of a document.
 const maxEvents = 200
@@ -66,6 +77,9 @@ func New(f *Facts) *Document {
 		if latency, err := time.ParseDuration(c.Status.Latency.Value); err == nil {
 			t.LatencyMilliseconds = new(float64(latency.Microseconds()) / 1000)
 		}
+		if rate, known := f.Throughput[client.ObjectKeyFromObject(c)]; known {
+			t.ReceivedBitsPerSecond, t.SentBitsPerSecond = &rate.Received, &rate.Sent
+		}
 		d.Tunnels = append(d.Tunnels, t)
 	}
 	for _, pod := range s.pods {
@@ -73,6 +87,9 @@ func New(f *Facts) *Document {
 	}
 	for kind, reason := range f.Unreadable {
 		d.Unreadable[kind] = diagnose.ForeignText(reason)
+	}
+	if f.ThroughputProblem != "" {
+		d.Unreadable[UnreadableThroughput] = diagnose.ForeignText(f.ThroughputProblem)
 	}
 	d.sortLists()
 	return d

@@ -25,6 +25,7 @@ import (
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/diagnose"
 	"liqo.io/liqo/internal/ctl/info"
+	"liqo.io/liqo/internal/ctl/podpage"
 	"liqo.io/liqo/internal/ctl/ui"
 )
 
@@ -109,7 +110,7 @@ func (o *options) runGather(ctx context.Context, c *cluster.Session) error {
 		return err
 	}
 	g := &gatherer{config: config, client: kube, clients: clients, namespace: o.namespace, since: o.since, archive: a}
-	g.readLog, g.readPage = g.readLogEnd, g.readPodPage
+	g.readLog, g.readPage = g.readLogEnd, podpage.NewReader(config, clients).ReadPage
 	step := c.Spin("Gathering")
 	defer step.Stop()
 	if err := a.closeArchive(g.gatherAll(ctx, c, step)); err != nil {

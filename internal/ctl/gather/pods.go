@@ -5,40 +5,27 @@ package gather
 
 import (
 	"bytes"
-	"cmp"
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
-	"net"
-	"net/http"
 	"path"
 	"slices"
-	"strconv"
-	"strings"
 	"sync"
 	"time"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/client-go/tools/portforward"
-	"k8s.io/client-go/transport/spdy"
-	"k8s.io/streaming/pkg/httpstream"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
+	"liqo.io/liqo/internal/ctl/podpage"
 	"liqo.io/liqo/internal/names"
 )
 
-// logLimit bounds the log of one container, which keeps its end, and pageLimit a page of a process.
-const (
-	logLimit  = 4 << 20
-	pageLimit = 8 << 20
-)
+// logLimit bounds the log of one container, which keeps its end.
+const logLimit = 4 << 20
 
 // readTimeout bounds the reading of one page or log.
 const readTimeout = 30 * time.Second
@@ -107,7 +94,7 @@ func (f *found) addProblem(format string, args ...any) {
 
 // gatherPods adds the pages and logs of pods. Pages are first: logs take what is left of --max-size.
 func (g *gatherer) gatherPods(ctx context.Context, pods []corev1.Pod) error {
-	token, err := g.requestToken(ctx)
+	token, err := podpage.RequestToken(ctx, g.clients, g.namespace)
 	if err != nil {
 		g.archive.addProblem("metrics and network state: %s", cluster.DescribeError(err))
 	}
@@ -216,20 +203,10 @@ func keepEnd(stream io.Reader, limit int) (text []byte, cut bool, err error) {
 	}
 }
 
-// requestToken returns a token of the ServiceAccount that may get /metrics and names.NetworkStatePath, of any process that asks the API server.
-func (g *gatherer) requestToken(ctx context.Context) (string, error) {
-	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(600))}}
-	answer, err := g.clients.CoreV1().ServiceAccounts(g.namespace).CreateToken(ctx, names.Diagnostics, request, metav1.CreateOptions{})
-	if err != nil {
-		return "", fmt.Errorf("requesting a token of the ServiceAccount %s: %w", names.Diagnostics, err)
-	}
-	return answer.Status.Token, nil
-}
-
 // gatherPages reads the metrics of a pod and, of a node or a gateway, the state of its network.
 func (g *gatherer) gatherPages(ctx context.Context, pod *corev1.Pod, token string, to *found) {
 	agent := pod.Labels[names.AppName] == names.TargetFabric || pod.Labels[names.NetworkingComponent] == names.ComponentGateway
-	port := metricsPort(pod)
+	port := podpage.MetricsPort(pod)
 	switch {
 	case pod.Status.Phase != corev1.PodRunning:
 		return
@@ -245,7 +222,7 @@ func (g *gatherer) gatherPages(ctx context.Context, pod *corev1.Pod, token strin
 	}
 	for _, p := range pages {
 		name := path.Join(p.folder, pod.Namespace, pod.Name+".txt")
-		text, err := g.readPage(ctx, pod, port, p.page, token)
+		text, err := g.readPageInTime(ctx, pod, port, p.page, token)
 		if err != nil {
 			to.addProblem("%s: %s", name, cluster.DescribeError(err))
 			to.silent = errors.Is(err, context.DeadlineExceeded)
@@ -255,143 +232,9 @@ func (g *gatherer) gatherPages(ctx context.Context, pod *corev1.Pod, token strin
 	}
 }
 
-// metricsPort returns the port of the metrics of a pod, 0 for none.
-func metricsPort(pod *corev1.Pod) int32 {
-	for _, c := range pod.Spec.Containers {
-		for _, p := range c.Ports {
-			if p.Name == "metrics" || p.Name == "gw-metrics" {
-				return p.ContainerPort
-			}
-		}
-	}
-	return 0
-}
-
-// readPodPage reads a page of a pod through the API server. The certificate of the pod is self-signed: the API server and the kubelet
-// guarantee that the connection ends in this pod.
-func (g *gatherer) readPodPage(ctx context.Context, pod *corev1.Pod, port int32, page, token string) (string, error) {
+// readPageInTime is readPage with a time limit.
+func (g *gatherer) readPageInTime(ctx context.Context, pod *corev1.Pod, port int32, page, token string) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	tunnel, err := g.dialWithin(ctx, pod)
-	if err != nil {
-		return "", err
-	}
-	defer tunnel.Close()
-	stopped := context.AfterFunc(ctx, func() { _ = tunnel.Close() })
-	defer stopped()
-	ask := func(scheme, token string) (*http.Response, error) {
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://"+pod.Name+page, nil)
-		if err != nil {
-			return nil, err
-		}
-		if token != "" {
-			request.Header.Set("Authorization", "Bearer "+token)
-		}
-		return (&http.Transport{
-			DialContext:       func(context.Context, string, string) (net.Conn, error) { return openPort(tunnel, port) },
-			TLSClientConfig:   &tls.Config{InsecureSkipVerify: true}, //nolint:gosec // see above
-			DisableKeepAlives: true,
-		}).RoundTrip(request)
-	}
-	answer, err := ask("https", token)
-	if err != nil && strings.Contains(err.Error(), "server gave HTTP response to HTTPS client") {
-		answer, err = ask("http", "") // a process whose metrics are public
-	}
-	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", page, cmp.Or(ctx.Err(), err))
-	}
-	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return "", fmt.Errorf("reading %s: %s", page, answer.Status)
-	}
-	text, err := io.ReadAll(io.LimitReader(answer.Body, pageLimit))
-	if err != nil {
-		return "", fmt.Errorf("reading %s: %w", page, cmp.Or(ctx.Err(), err))
-	}
-	return string(text), nil
+	return g.readPage(ctx, pod, port, page, token)
 }
-
-// dialWithin is dialPod until the end of ctx, which the dialer does not know. A later connection is closed.
-func (g *gatherer) dialWithin(ctx context.Context, pod *corev1.Pod) (httpstream.Connection, error) {
-	type dialled struct {
-		tunnel httpstream.Connection
-		err    error
-	}
-	done := make(chan dialled, 1)
-	go func() {
-		tunnel, err := g.dialPod(pod)
-		done <- dialled{tunnel, err}
-	}()
-	select {
-	case d := <-done:
-		return d.tunnel, d.err
-	case <-ctx.Done():
-		go func() {
-			if d := <-done; d.err == nil {
-				_ = d.tunnel.Close()
-			}
-		}()
-		return nil, fmt.Errorf("forwarding a port: %w", ctx.Err())
-	}
-}
-
-// dialPod opens a connection that forwards ports of a pod.
-func (g *gatherer) dialPod(pod *corev1.Pod) (httpstream.Connection, error) {
-	url := g.clients.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
-	roundTripper, upgrader, err := spdy.RoundTripperFor(g.config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
-	}
-	old := spdy.NewDialerForStreaming(upgrader, &http.Client{Transport: roundTripper}, http.MethodPost, url)
-	modern, err := portforward.NewSPDYOverWebsocketDialerForStreaming(url, g.config)
-	if err != nil {
-		return nil, fmt.Errorf("making a client: %w", err)
-	}
-	dialer := portforward.NewFallbackDialerForStreaming(modern, old, func(err error) bool {
-		return httpstream.IsUpgradeFailure(err) || httpstream.IsHTTPSProxyError(err)
-	})
-	connection, _, err := dialer.Dial(portforward.PortForwardProtocolV1Name)
-	if err != nil {
-		return nil, fmt.Errorf("forwarding a port: %w", err)
-	}
-	return connection, nil
-}
-
-// podConn is a connection to a port of a pod. It has no deadlines: the caller closes the tunnel.
-type podConn struct {
-	httpstream.Stream
-}
-
-// openPort opens a connection to a port through a tunnel.
-func openPort(tunnel httpstream.Connection, port int32) (net.Conn, error) {
-	headers := http.Header{}
-	headers.Set(corev1.PortHeader, strconv.Itoa(int(port)))
-	headers.Set(corev1.PortForwardRequestIDHeader, strconv.FormatInt(time.Now().UnixNano(), 10))
-	headers.Set(corev1.StreamType, corev1.StreamTypeError)
-	failures, err := tunnel.CreateStream(headers)
-	if err != nil {
-		return nil, fmt.Errorf("opening a stream: %w", err)
-	}
-	_ = failures.Close() // nothing is written to it; a failed connection ends the other stream, too
-	headers.Set(corev1.StreamType, corev1.StreamTypeData)
-	data, err := tunnel.CreateStream(headers)
-	if err != nil {
-		return nil, fmt.Errorf("opening a stream: %w", err)
-	}
-	return podConn{data}, nil
-}
-
-// LocalAddr returns no address of use.
-func (podConn) LocalAddr() net.Addr { return &net.TCPAddr{} }
-
-// RemoteAddr returns no address of use.
-func (podConn) RemoteAddr() net.Addr { return &net.TCPAddr{} }
-
-// SetDeadline does nothing.
-func (podConn) SetDeadline(time.Time) error { return nil }
-
-// SetReadDeadline does nothing.
-func (podConn) SetReadDeadline(time.Time) error { return nil }
-
-// SetWriteDeadline does nothing.
-func (podConn) SetWriteDeadline(time.Time) error { return nil }

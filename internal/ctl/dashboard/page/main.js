@@ -100,7 +100,7 @@ function showHour() {
 }
 
 function showFindings() {
-  const rows = Object.entries(document_.unreadable).map(([kind, reason]) => [mark("warn", "not listed"), kind, reason, ""]);
+  const rows = Object.entries(document_.unreadable).map(([kind, reason]) => [mark("warn", "not read"), kind, reason, ""]);
   for (const group of document_.check.groups)
     for (const check of group.checks)
       for (const finding of check.findings ?? [])

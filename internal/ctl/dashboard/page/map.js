@@ -7,11 +7,13 @@ const short = (text, most) => text.length > most ? text.slice(0, most - 1) + "â€
 export function tunnelOf(peer, tunnels) {
   const own = tunnels.filter((tunnel) => tunnel.peer === peer.id);
   const bad = own.find((tunnel) => tunnel.state === "Error") ?? own.find((tunnel) => tunnel.state !== "Connected") ?? own[0];
-  if (!bad) return { kind: "off", text: "no tunnel", more: "" };
+  if (!bad) return { kind: "off", text: "no tunnel", rate: "", more: "" };
   const kind = { Connected: bad.lost ? "bad" : "good", Error: "bad" }[bad.state] ?? "warn";
   const latency = bad.latencyMilliseconds === undefined || bad.state !== "Connected" ? "" : ` ${bad.latencyMilliseconds.toPrecision(2)} ms`;
   const nodes = bad.failedNodes ? `, not from ${bad.failedNodes.join(" ")}` : "", size = bad.mtu ? `, packets of at most ${bad.mtu} bytes` : "";
-  return { kind, text: bad.state + latency + (bad.lost ? `, loses ${bad.lost.toLowerCase()} packets` : ""), more: nodes + size };
+  const mbit = (bits) => (bits / 1e6).toFixed(1), isMeasured = bad.receivedBitsPerSecond !== undefined && bad.sentBitsPerSecond !== undefined;
+  const rate = isMeasured ? `${mbit(bad.receivedBitsPerSecond)} Mbit/s in, ${mbit(bad.sentBitsPerSecond)} out` : "";
+  return { kind, rate, text: bad.state + latency + (bad.lost ? `, loses ${bad.lost.toLowerCase()} packets` : ""), more: (rate && ", " + rate) + nodes + size };
 }
 
 // shown has the elements of each cluster on the map, by its ID.
@@ -40,7 +42,7 @@ export function showMap({ cluster, peers, tunnels, check }, counts, chosen, choo
   for (const one of clusters) {
     const { x, y, tunnel } = one, label = `${one.id}: ${one.text}, ${counts.get(one.id) ?? 0} pods`;
     if (!shown.has(one.id)) shown.set(one.id, newElements(one.id, choose));
-    const { line, node, title, circle, name, state, detail } = shown.get(one.id);
+    const { line, node, title, circle, name, state, detail, rate } = shown.get(one.id);
     if (tunnel) lines.push(line);
     nodes.push(node);
     set(line, { class: tunnel?.kind, x1: 500, y1: 235, x2: x, y2: y });
@@ -49,23 +51,25 @@ export function showMap({ cluster, peers, tunnels, check }, counts, chosen, choo
     set(name, { x, y: y - (tunnel ? 14 : 22) });
     set(state, { x, y: y + 4.5 });
     set(detail, { x, y: y + 24 });
+    set(rate, { x, y: y + 38 });
     setText(title, label);
     setText(name, short(one.id, tunnel && rings === 2 ? 10 : 18));
     setText(state, tunnel ? sign(tunnel.kind) : "");
     setText(detail, tunnel && rings === 1 ? short(tunnel.text, 22) : "");
+    setText(rate, tunnel && rings === 1 ? tunnel.rate : "");
   }
   // A moved element loses the focus: clusters are sorted, so only new ones are inserted.
   [...lines, ...nodes].forEach((element, i) => { if (map.children[i] !== element) map.insertBefore(element, map.children[i] ?? null); });
 }
 
 function newElements(id, choose) {
-  const title = draw("title"), circle = draw("circle"), name = draw("text"), state = draw("text", { class: "small" }), detail = draw("text", { class: "small" });
-  const node = draw("g", { role: "button", tabindex: 0, "data-cluster": id }, title, circle, name, state, detail);
+  const title = draw("title"), circle = draw("circle"), name = draw("text"), state = draw("text", { class: "small" }), detail = draw("text", { class: "small" }), rate = draw("text", { class: "small" });
+  const node = draw("g", { role: "button", tabindex: 0, "data-cluster": id }, title, circle, name, state, detail, rate);
   node.addEventListener("click", () => choose(id));
   node.addEventListener("keydown", (event) => {
     if (event.key === "Enter" || event.key === " ") { event.preventDefault(); choose(id); }
   });
-  return { line: draw("line"), node, title, circle, name, state, detail };
+  return { line: draw("line"), node, title, circle, name, state, detail, rate };
 }
 
 function set(element, attributes) {
