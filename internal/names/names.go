@@ -386,6 +386,9 @@ const (
 // NetworkStatePath is where agents of nodes and gateways serve their state in the kernel, beside their metrics.
 const NetworkStatePath = "/debug/network"
 
+// ProbePath is where agents of nodes and gateways send probes to their peers on request, and say which were answered.
+const ProbePath = "/debug/probe"
+
 // Ports opened by our processes.
 const (
 	WebhookPort = 9443

@@ -32,6 +32,7 @@ type tunnelProber struct {
 	answered      func(after time.Duration)
 	bind          func(netip.AddrPort) (*net.UDPConn, error)
 	lastListening error
+	early         chan struct{} // the next questions are sent now
 
 	mu     sync.Mutex // guards the fields below
 	conn   *net.UDPConn
@@ -68,7 +69,7 @@ func bindSocket(at netip.AddrPort) (*net.UDPConn, error) {
 func newProber(o Options, local, remote netip.Addr, log logr.Logger, heartbeat func()) *tunnelProber {
 	mtu := plan.UsableMTU(o.MTU)
 	return &tunnelProber{
-		cluster: o.RemoteClusterID, interval: o.PingInterval, log: log, beat: heartbeat, answered: func(time.Duration) {}, bind: bindSocket,
+		cluster: o.RemoteClusterID, interval: o.PingInterval, log: log, beat: heartbeat, answered: func(time.Duration) {}, bind: bindSocket, early: make(chan struct{}, 1),
 		ours: netip.AddrPortFrom(local, o.PingPort), theirs: netip.AddrPortFrom(remote, o.PingPort),
 		pulse:  agent.PathHealth{Interval: o.PingInterval, Threshold: o.PingLossThreshold},
 		search: pmtuSearch{ceiling: mtu, mtu: mtu, again: raiseAfter},
@@ -178,6 +179,8 @@ func (p *tunnelProber) sendQuestions(ctx context.Context, conn *net.UDPConn) {
 					p.beat()
 				}
 			case <-tick.C:
+				waiting = false
+			case <-p.early:
 				waiting = false
 			case <-ctx.Done():
 				return
@@ -303,6 +306,23 @@ func (p *tunnelProber) resetAnswers() {
 	defer p.mu.Unlock()
 	p.pulse = agent.PathHealth{Interval: p.pulse.Interval, Threshold: p.pulse.Threshold}
 	p.search.stopSearch()
+}
+
+// SendNow has the next questions sent now.
+func (p *tunnelProber) SendNow() {
+	select {
+	case p.early <- struct{}{}:
+	default:
+	}
+}
+
+// Paths returns how the tunnel fares, nothing if it was never probed.
+func (p *tunnelProber) Paths() []agent.ProbedPath {
+	health := p.pathHealth()
+	if health.Began.IsZero() {
+		return nil
+	}
+	return []agent.ProbedPath{{Peer: p.cluster, MTU: p.foundMTU(), Health: health}}
 }
 
 // setFloor sets how small the MTU may get.

@@ -4,13 +4,18 @@
 package gateway
 
 import (
+	"context"
+	"errors"
 	"net"
 	"net/netip"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/go-logr/logr"
+
+	"liqo.io/liqo/internal/testkit"
 )
 
 func TestProberAnswers(t *testing.T) {
@@ -139,5 +144,34 @@ func TestProberDuringMTUSearch(t *testing.T) {
 				})
 			}
 		}
+	}
+}
+
+// TestProberSendNow has a gateway that probes once in an hour, and on request at once.
+func TestProberSendNow(t *testing.T) {
+	local, remote := netip.MustParseAddr("127.0.0.1"), netip.MustParseAddr("127.0.0.2")
+	port, interval := uint16(testkit.Port(t)), time.Hour
+	first := make(chan struct{}, 8)
+	near := newProber(Options{RemoteClusterID: "milan", MTU: 1340, PingInterval: interval, PingPort: port, PingLossThreshold: 3}, local, remote, logr.Discard(), func() {})
+	far := newProber(Options{RemoteClusterID: "rome", MTU: 1340, PingInterval: interval, PingPort: port, PingLossThreshold: 3}, remote, local, logr.Discard(), func() {})
+	near.answered = func(time.Duration) { first <- struct{}{} }
+	ctx, stop := context.WithCancel(t.Context())
+	var running sync.WaitGroup
+	defer running.Wait()
+	defer stop()
+	running.Go(func() { _ = far.Start(ctx) })
+	testkit.Eventually(t, patience, func() error {
+		if far.pathHealth().Began.IsZero() {
+			return errors.New("it does not listen yet")
+		}
+		return nil
+	})
+	running.Go(func() { _ = near.Start(ctx) })
+	<-first
+	before := near.Paths()[0].Health.Small.At
+	near.SendNow()
+	<-first
+	if path := near.Paths()[0]; path.Peer != "milan" || !path.Health.Small.At.After(before) {
+		t.Errorf("the path is %+v, answered before at %s", path, before)
 	}
 }

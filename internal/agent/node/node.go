@@ -55,6 +55,9 @@ func Setup(mgr ctrl.Manager, k Host, o Options) error {
 	if err := metrics.Registry.Register(newExporter(o.Node, n.prober.pathStates, k.Counted)); err != nil {
 		return fmt.Errorf("registering the metrics of the node: %w", err)
 	}
+	if err := agent.ServeProbes(mgr, n.prober); err != nil {
+		return err
+	}
 	return n.setupController(mgr)
 }
 

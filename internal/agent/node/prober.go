@@ -101,6 +101,28 @@ func (p *pathProber) pathStates() []pathState {
 	return out
 }
 
+// SendNow has the next probes of all paths sent now.
+func (p *pathProber) SendNow() {
+	p.mu.Lock()
+	for _, w := range p.ways {
+		w.next = time.Time{}
+	}
+	p.mu.Unlock()
+	select {
+	case p.news <- struct{}{}:
+	default:
+	}
+}
+
+// Paths returns the health of all paths, sorted by peer.
+func (p *pathProber) Paths() []agent.ProbedPath {
+	var out []agent.ProbedPath
+	for _, w := range p.pathStates() {
+		out = append(out, agent.ProbedPath{Peer: w.Peer, MTU: w.MTU, Health: w.pulse})
+	}
+	return out
+}
+
 // Start probes until the process ends.
 func (p *pathProber) Start(ctx context.Context) error {
 	defer p.closeAll()

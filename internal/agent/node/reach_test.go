@@ -4,9 +4,11 @@
 package node
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http/httptest"
 	"net/netip"
 	"slices"
@@ -378,4 +380,34 @@ func TestMetricsSilentKernel(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
+}
+
+// TestProberSendNow has probes that are due in an hour, and on request now.
+func TestProberSendNow(t *testing.T) {
+	p := newProber(Options{PingInterval: time.Hour, PingLossThreshold: 3}, logr.Discard(), func() {})
+	near, far := net.Pipe()
+	p.listen = func() (io.ReadWriteCloser, error) { return near, nil }
+	p.phase = func(time.Duration) time.Duration { return time.Hour }
+	p.setTargets([]plan.Probe{{Peer: "rome", From: netip.MustParseAddr("10.200.255.254"), To: netip.MustParseAddr("10.68.0.0"), MTU: 1340}})
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_ = p.Start(ctx)
+	}()
+	p.SendNow()
+	buffer := make([]byte, 1<<17)
+	for range 2 { // a small one and a full one
+		n, err := far.Read(buffer)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer := answerTo(buffer[:n])
+		p.recordAnswer(answer, time.Now())
+	}
+	if got := p.Paths()[0]; got.Peer != "rome" || got.MTU != 1340 || got.Health.Small.Heard != 1 || got.Health.Full.Heard != 1 {
+		t.Errorf("the path is %+v", got)
+	}
+	stop()
+	<-ended
 }

@@ -63,8 +63,10 @@ func RemoteFlags(cmd *cobra.Command, remote *ClusterFlags) {
 // Cluster is the local or the remote cluster of a command, or its only cluster, without a name.
 type Cluster struct {
 	*ui.Scope
-	Name          string
-	Kube          client.WithWatch
+	Name string
+	Kube client.WithWatch
+	// Config is the connection.
+	Config        *rest.Config
 	Host          string
 	LiqoNamespace string
 	// Asked is the namespace given by the user, "" for none.
@@ -188,7 +190,7 @@ func (c *Session) NewCluster(ctx context.Context, name string, flags *ClusterFla
 		return nil, explainUnusable(err, flags.ChosenBy)
 	}
 	return &Cluster{
-		Scope: c.Scope(name), Name: name, Kube: cluster, Host: serverOf(cfg), LiqoNamespace: flags.LiqoNamespace, Asked: flags.Namespace,
+		Scope: c.Scope(name), Name: name, Kube: cluster, Config: cfg, Host: serverOf(cfg), LiqoNamespace: flags.LiqoNamespace, Asked: flags.Namespace,
 	}, nil
 }
 

@@ -92,7 +92,7 @@ func NewBareCluster(t *testing.T, c *testkit.ControlPlane, name, id string) (*cl
 	t.Helper()
 	output := &bytes.Buffer{}
 	return &cluster.Cluster{
-		Scope: ui.NewPrinter(strings.NewReader(""), output, output).Scope(name), Name: name, Kube: c.Client, ID: id,
+		Scope: ui.NewPrinter(strings.NewReader(""), output, output).Scope(name), Name: name, Kube: c.Client, Config: c.Config, ID: id,
 		LiqoNamespace: testkit.Namespace(t, c, "liqo", nil), Namespace: testkit.Namespace(t, c, "tenant", nil),
 	}, output
 }

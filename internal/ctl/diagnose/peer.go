@@ -297,8 +297,7 @@ func (f *Facts) findConnection(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 		reason, text := "", ""
 		switch {
 		case c.Status.Lost == networkingv1beta1.LostLarge:
-			all = append(all, newFailure(Ref("Connection", c), "large packets are lost in the tunnel", "lower the MTU: liqoctl network connect --mtu 1300",
-				"docs/troubleshooting.md#error-with-statuslost-large"))
+			all = append(all, newLargeLost(c))
 		case c.Status.Reach == networkingv1beta1.ReachSome:
 			reason, text = "ConnectionOfSomeNodes", "pods of these nodes do not reach the peer: "+strings.Join(c.Status.FailedNodes, ", ")
 		case c.Status.Reach == networkingv1beta1.ReachNone:
@@ -319,6 +318,10 @@ func (f *Facts) findConnection(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 		all = append(all, newFailure(Ref("ForeignCluster", fc), "ConnectionMissing: there is no Connection with this cluster", guides["ConnectionMissing"].remedy, guides["ConnectionMissing"].page))
 	}
 	return all
+}
+
+func newLargeLost(c *networkingv1beta1.Connection) Finding {
+	return newFailure(Ref("Connection", c), "large packets are lost in the tunnel", "lower the MTU: liqoctl network connect --mtu 1300", "docs/troubleshooting.md#error-with-statuslost-large")
 }
 
 // findLoweredMTU returns that a tunnel carries smaller packets than its gateway was asked for, since larger ones get lost.

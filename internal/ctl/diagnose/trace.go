@@ -35,6 +35,26 @@ type Network struct {
 	Fabric   []corev1.Pod
 	IPs      []ipamv1alpha1.IP
 	Policies []netv1.NetworkPolicy // of the namespace of a pod
+	// NodeProbes and GatewayProbes are what became of probes that were sent for the trace, by node and by peer of the gateway.
+	NodeProbes, GatewayProbes map[string][]plan.ProbeResult
+}
+
+// probeOf returns the probe to a peer that was lost, or else the first one; nil if none was sent.
+func probeOf(all []plan.ProbeResult, other liqov1beta1.ClusterID) (worst *plan.ProbeResult) {
+	for i := range all {
+		if r := &all[i]; r.Peer == string(other) && (worst == nil || worst.Answered && !r.Answered) {
+			worst = r
+		}
+	}
+	return worst
+}
+
+// noteProbe returns the note of a hop with the round trip of its probe.
+func noteProbe(note string, probe *plan.ProbeResult) string {
+	if probe == nil || !probe.Answered {
+		return note
+	}
+	return joinNonEmpty(", ", note, fmt.Sprintf("probed now: %.3g ms", probe.Milliseconds))
 }
 
 // End is one end of a packet's way.
@@ -229,7 +249,7 @@ func (w *chainWriter) addFabric(s *Scene, e *End, other liqov1beta1.ClusterID, w
 	if gateway := s.gatewayAddress(other); gateway != "" {
 		note = joinNonEmpty(", ", note, joinNonEmpty(" and ", node, "gateway "+gateway))
 	}
-	w.addLink(s, what, note, func() []Finding {
+	w.addLink(s, what, noteProbe(note, probeOf(s.NodeProbes[node], other)), func() []Finding {
 		n := s.nodeOf(node)
 		if n == nil {
 			return nil // the pod has no node, or the nodes are not known
@@ -263,14 +283,34 @@ func (s *Scene) findNodePath(node string, other liqov1beta1.ClusterID) []Finding
 		if s.InternalNodes[i].Name != node || !up {
 			continue
 		}
+		if probe, tunnel := probeOf(s.NodeProbes[node], other), probeOf(s.GatewayProbes[string(other)], other); probe != nil && !probe.Answered && tunnel != nil && tunnel.Answered {
+			return []Finding{newNodePath(node, other)}
+		}
 		for _, p := range s.InternalNodes[i].Status.Peers {
 			if p.ClusterID == string(other) && p.Value != networkingv1beta1.Connected {
-				return []Finding{newFailure("InternalNode "+node, fmt.Sprintf("the tunnel works, and its probe gets no answer from %s", other), "see the fabric of the node, and what blocks UDP 6091 between the nodes",
-					"docs/troubleshooting.md#connected-and-pods-of-one-node-do-not-reach-the-peer")}
+				return []Finding{newNodePath(node, other)}
 			}
 		}
 	}
 	return nil
+}
+
+func newNodePath(node string, other liqov1beta1.ClusterID) Finding {
+	return newFailure("InternalNode "+node, fmt.Sprintf("the tunnel works, and its probe gets no answer from %s", other), "see the fabric of the node, and what blocks UDP 6091 between the nodes",
+		"docs/troubleshooting.md#connected-and-pods-of-one-node-do-not-reach-the-peer")
+}
+
+// findLostProbe returns that a probe which was sent into the tunnel for the trace got no answer.
+func (s *Scene) findLostProbe(fc *liqov1beta1.ForeignCluster) []Finding {
+	probe := probeOf(s.GatewayProbes[string(fc.Spec.ClusterID)], fc.Spec.ClusterID)
+	i := slices.IndexFunc(s.Connections, func(c networkingv1beta1.Connection) bool { return isOf(fc, &c) })
+	switch {
+	case probe == nil || probe.Answered || i < 0:
+		return nil
+	case probe.Bytes > 0:
+		return []Finding{newLargeLost(&s.Connections[i])}
+	}
+	return []Finding{newFailure(Ref("Connection", &s.Connections[i]), "a probe that was sent now got no answer", guides["ConnectionError"].remedy, guides["ConnectionError"].page)}
 }
 
 // addGateway adds the hop of a gateway.
@@ -295,9 +335,12 @@ func (w *chainWriter) addTunnel(s *Scene, other liqov1beta1.ClusterID) {
 	if fc != nil {
 		note = s.latencyOf(fc)
 	}
-	w.addLink(s, "the tunnel carries it", note, func() []Finding {
+	w.addLink(s, "the tunnel carries it", noteProbe(note, probeOf(s.GatewayProbes[string(other)], other)), func() []Finding {
 		if fc == nil {
 			return nil // the gateway reports it
+		}
+		if lost := s.findLostProbe(fc); len(lost) > 0 {
+			return lost
 		}
 		return slices.DeleteFunc(s.findConnection(fc), func(f Finding) bool { return strings.HasPrefix(f.Message, "ConnectionOfSomeNodes") }) // the fabric reports its node
 	}, "ForeignCluster", "Connection")

@@ -17,6 +17,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
@@ -36,7 +37,7 @@ func NewTraceCommand(c *cluster.Session) *cobra.Command {
 		Use:   "trace POD POD|SERVICE|IP",
 		Short: "Show the hops of a packet between pods of two clusters, and the one that is broken",
 		Long: "Show the hops of a packet from a pod of the consumer, or one of its pods in a provider, to another pod, a Service or an address, as this cluster sees it: " +
-			"pod, fabric, gateway, tunnel, gateway, fabric, pod, with the addresses at each hop. What the probes of nodes and gateways say is checked hop by hop. Nothing is sent and nothing is changed.\n\n" +
+			"pod, fabric, gateway, tunnel, gateway, fabric, pod, with the addresses at each hop. Nodes and gateways send probes now, to their peers, and what these say is checked hop by hop. Nothing is changed.\n\n" +
 			"NAME.NAMESPACE is a pod or Service of another namespace. With --remote-kubeconfig the hops in the provider are checked, too. The exit code is 1 if a hop is broken.",
 		Example: "  liqoctl trace client web-0 -n shop\n" +
 			"  liqoctl trace client web-0 -n shop --remote-kubeconfig milan.kubeconfig\n" +
@@ -84,6 +85,9 @@ func (o *options) runTrace(ctx context.Context, c *cluster.Session, asksRemote b
 	if err != nil {
 		return err
 	}
+	if t.probes.problem != "" {
+		c.Info("The state of hops is that of the probes that always run; none was sent now: %s", t.probes.problem)
+	}
 	return o.printExplanation(c, e)
 }
 
@@ -94,6 +98,7 @@ type tracer struct {
 	near, far     *diagnose.Scene
 	// farReader reads facts of the remote cluster.
 	farReader *facts.Reader
+	probes    probeSender
 }
 
 // traceNames returns the hops between two ends, which are named as on the command line.
@@ -126,16 +131,32 @@ func (t *tracer) traceNames(ctx context.Context, from, to string) (*diagnose.Exp
 	if err != nil {
 		return nil, err
 	}
-	return t.traceTo(start, end)
+	return t.traceTo(ctx, start, end)
 }
 
 // traceTo returns the hops between two ends. The way between two providers is two ways, both through the consumer.
-func (t *tracer) traceTo(from, to diagnose.End) (*diagnose.Explanation, error) {
+func (t *tracer) traceTo(ctx context.Context, from, to diagnose.End) (*diagnose.Explanation, error) {
 	if id := t.near.ClusterID; from.Cluster != to.Cluster && string(from.Cluster) != id && string(to.Cluster) != id {
 		return nil, ui.Fail("%s is in %s, and %s in %s: such packets go through this cluster", from.Name, from.Cluster, to.Name, to.Cluster).
 			Hint("Trace both parts, each with a pod of this cluster").See("docs/services.md#several-providers")
 	}
+	if from.Cluster != to.Cluster {
+		t.sendProbes(ctx, &from, to.Cluster)
+		t.sendProbes(ctx, &to, from.Cluster)
+	}
 	return diagnose.Trace(from, to), nil
+}
+
+// sendProbes has the node of an end and its gateway probe the other cluster.
+func (t *tracer) sendProbes(ctx context.Context, end *diagnose.End, other liqov1beta1.ClusterID) {
+	c := t.local
+	if end.Scene == nil {
+		return
+	}
+	if end.Scene == t.far {
+		c = t.remote
+	}
+	t.probes.sendFrom(ctx, c, end, other)
 }
 
 // findSubject returns the pod or else the Service of a name, in the namespace or as NAME.NAMESPACE.
@@ -239,7 +260,7 @@ func (t *tracer) traceAddress(ctx context.Context, from diagnose.End, address ne
 		c = t.remote
 	}
 	if s == nil {
-		return t.traceTo(from, end)
+		return t.traceTo(ctx, from, end)
 	}
 	var pods corev1.PodList
 	if err := c.Kube.List(ctx, &pods, client.MatchingFields{"status.podIP": end.Address.String()}); err != nil && ctx.Err() != nil {
@@ -253,7 +274,7 @@ func (t *tracer) traceAddress(ctx context.Context, from diagnose.End, address ne
 			}
 		}
 	}
-	return t.traceTo(from, end)
+	return t.traceTo(ctx, from, end)
 }
 
 // traceService returns the hops to each ready endpoint of a Service.

@@ -36,6 +36,8 @@ type site struct {
 	services *ipamv1alpha1.Network
 }
 
+var metricsPorts = []corev1.ContainerPort{{Name: "metrics", ContainerPort: 8082}}
+
 // lendSite gives a cluster a node with its fabric, for the peer.
 func lendSite(t *testing.T, c *testkit.ControlPlane, liqo, node, other string) *site {
 	t.Helper()
@@ -48,6 +50,7 @@ func lendSite(t *testing.T, c *testkit.ControlPlane, liqo, node, other string) *
 	}}
 	ctltest.LendWithStatus(t, c, s.fabric, func(d *appsv1.DaemonSet) { d.Status.DesiredNumberScheduled, d.Status.CurrentNumberScheduled = 1, 1 })
 	s.pod = newPod(liqo, "liqo-fabric-x", node, labels)
+	s.pod.Spec.Containers[0].Ports = metricsPorts
 	ctltest.LendWithStatus(t, c, s.pod, setReady)
 	s.internal = &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: node}}
 	s.internal.Spec.Interface.Gateway.Name, s.internal.Spec.Interface.Node.IP = "liqo.fabric", "10.70.0.5"
@@ -173,7 +176,7 @@ func TestTraceHops(t *testing.T) {
 		t.Error(r.textOf(e))
 	}
 	// Pods of two providers reach each other in two parts.
-	if _, err := (&tracer{near: &diagnose.Scene{ClusterID: "rome"}}).traceTo(diagnose.End{Cluster: "milan"}, diagnose.End{Cluster: "turin"}); err == nil {
+	if _, err := (&tracer{near: &diagnose.Scene{ClusterID: "rome"}}).traceTo(t.Context(), diagnose.End{Cluster: "milan"}, diagnose.End{Cluster: "turin"}); err == nil {
 		t.Error("a way between two providers is traced at once")
 	}
 	// NetworkPolicies are named, since they may drop what arrives.

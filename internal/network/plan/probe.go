@@ -37,6 +37,15 @@ type Probe struct {
 	MTU int
 }
 
+// ProbeResult is what became of a probe that a client had an agent send.
+type ProbeResult struct {
+	Peer     string `json:"peer"`            // cluster ID
+	Bytes    int    `json:"bytes,omitempty"` // of a full packet; 0 for a small one
+	Answered bool   `json:"answered"`
+	// Milliseconds is the round trip.
+	Milliseconds float64 `json:"milliseconds,omitempty"`
+}
+
 // ProbeMAC returns the MAC of the probe device of a node: the node forwards frames sent to it from names.EchoDevice like those of pods.
 func ProbeMAC() [6]byte { return probeMAC }
 
