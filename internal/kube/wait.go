@@ -17,6 +17,7 @@ import (
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -129,6 +130,21 @@ func WaitForObject(ctx context.Context, c client.WithWatch, obj client.Object, c
 	}
 	w := &waitState{what: []Watched{WatchOne(list, client.ObjectKeyFromObject(obj))}, since: time.Now()}
 	return w.until(ctx, func(within context.Context) error { return w.follow(within, c, obj, check) })
+}
+
+// WaitForList is WaitUntil for the objects of one list. They are read once into list, and again only after their watch was lost: the events of
+// the watch update list, in which new objects are last.
+func WaitForList(ctx context.Context, c client.WithWatch, list client.ObjectList, check func(context.Context) error, opts ...client.ListOption) error {
+	if _, skips := c.(dryRun); skips {
+		return checkOnce(ctx, func(ctx context.Context) error {
+			if err := c.List(ctx, list, opts...); err != nil {
+				return err
+			}
+			return check(ctx)
+		})
+	}
+	w := &waitState{what: []Watched{{list, opts}}, since: time.Now()}
+	return w.until(ctx, func(within context.Context) error { return w.followList(within, c, check) })
 }
 
 // checkOnce calls check once, and turns a Pending into a Skipped.
@@ -359,6 +375,83 @@ func (w *waitState) follow(ctx context.Context, c client.WithWatch, obj client.O
 			return err
 		}
 	}
+}
+
+// followList reads a list and watches from its resource version.
+func (w *waitState) followList(ctx context.Context, c client.WithWatch, check func(context.Context) error) error {
+	list, opts := w.what[0].List, w.what[0].Opts
+	if err := c.List(ctx, list, opts...); err != nil {
+		return w.heard(ctx, err)
+	}
+	items, err := apimeta.ExtractList(list)
+	if err != nil {
+		return err
+	}
+	begin := &client.ListOptions{Raw: &metav1.ListOptions{ResourceVersion: list.GetResourceVersion()}}
+	var events watch.Interface
+	for {
+		err := w.heard(ctx, check(ctx))
+		if _, waits := errors.AsType[Pending](err); !waits {
+			return err
+		}
+		if events == nil {
+			if events, err = c.Watch(ctx, list, append(slices.Clone(opts), begin)...); err != nil {
+				return w.heard(ctx, fmt.Errorf("watching: %w", err))
+			}
+			defer events.Stop()
+		}
+		if items, err = nextEvents(ctx, events, items); err != nil {
+			return err
+		}
+		if err := apimeta.SetList(list, items); err != nil {
+			return err
+		}
+	}
+}
+
+// nextEvents waits for an event, and applies it, and those that came with it, to the items of a list.
+func nextEvents(ctx context.Context, events watch.Interface, items []runtime.Object) ([]runtime.Object, error) {
+	for changed := false; ; {
+		var e watch.Event
+		goes := true
+		if changed {
+			select {
+			case e, goes = <-events.ResultChan():
+			default:
+				return items, nil
+			}
+		} else {
+			select {
+			case e, goes = <-events.ResultChan():
+			case <-ctx.Done():
+				return nil, ctx.Err()
+			}
+		}
+		switch {
+		case goes && e.Type == watch.Error && isForgotten(e.Object):
+			return nil, errForgotten
+		case !goes, e.Type == watch.Error: // a new watch shows whether the error is permanent
+			return nil, errWatchEnded
+		case e.Type != watch.Bookmark:
+			items, changed = applyEvent(items, e), true
+		}
+	}
+}
+
+// applyEvent returns the items after an event.
+func applyEvent(items []runtime.Object, e watch.Event) []runtime.Object {
+	key := client.ObjectKeyFromObject(e.Object.(client.Object))
+	i := slices.IndexFunc(items, func(item runtime.Object) bool { return client.ObjectKeyFromObject(item.(client.Object)) == key })
+	switch {
+	case e.Type == watch.Deleted && i >= 0:
+		return slices.Delete(items, i, i+1)
+	case e.Type == watch.Deleted:
+		return items
+	case i >= 0:
+		items[i] = e.Object
+		return items
+	}
+	return append(items, e.Object)
 }
 
 // readObject reads an object anew into a fresh copy, because fields that the answer lacks would keep their old values in obj. It reports

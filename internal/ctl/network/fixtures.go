@@ -232,7 +232,7 @@ func (f *fixtures) awaitAccount(ctx context.Context, p *testCluster) error {
 	return kube.IgnoreSkipped(err)
 }
 
-// awaitReady waits until all pods of a selection are ready and have addresses. check gets each list before. A denial may be transient,
+// awaitReady waits until all pods of a selection are ready and have addresses. check gets the pods before, after each change. A denial may be transient,
 // because the provider counts just-deleted pods in its quota for a moment. A permanent denial ends the wait.
 func awaitReady(ctx context.Context, p *testCluster, its []client.ListOption, check func([]corev1.Pod) error) error {
 	within, cancel := context.WithCancel(ctx)
@@ -241,11 +241,8 @@ func awaitReady(ctx context.Context, p *testCluster, its []client.ListOption, ch
 	tired.Stop()
 	defer tired.Stop()
 	refused := ""
-	err := kube.WaitUntil(within, p.Kube, func(ctx context.Context) error {
-		var list corev1.PodList
-		if err := p.Kube.List(ctx, &list, its...); err != nil {
-			return err
-		}
+	var list corev1.PodList
+	err := kube.WaitForList(within, p.Kube, &list, func(context.Context) error {
 		counted := check(list.Items)
 		if _, waits := errors.AsType[kube.Pending](counted); counted != nil && !waits {
 			return counted
@@ -266,7 +263,7 @@ func awaitReady(ctx context.Context, p *testCluster, its []client.ListOption, ch
 			}
 		}
 		return counted
-	}, kube.Watched{List: &corev1.PodList{}, Opts: its})
+	}, its...)
 	if err != nil && ctx.Err() == nil && within.Err() != nil {
 		return ui.Fail("%s", refused)
 	}
