@@ -279,11 +279,15 @@ func (s *Scene) findNodePath(node string, other liqov1beta1.ClusterID) []Finding
 	up := slices.ContainsFunc(s.Connections, func(c networkingv1beta1.Connection) bool {
 		return c.Labels[names.RemoteClusterID] == string(other) && (c.Status.Value == networkingv1beta1.Connected || c.Status.Reach != "")
 	})
+	probe, tunnel := probeOf(s.NodeProbes[node], other), probeOf(s.GatewayProbes[string(other)], other)
+	if tunnel != nil { // newer than the status
+		up = tunnel.Answered
+	}
 	for i := range s.InternalNodes {
 		if s.InternalNodes[i].Name != node || !up {
 			continue
 		}
-		if probe, tunnel := probeOf(s.NodeProbes[node], other), probeOf(s.GatewayProbes[string(other)], other); probe != nil && !probe.Answered && tunnel != nil && tunnel.Answered {
+		if probe != nil && !probe.Answered && tunnel != nil {
 			return []Finding{newNodePath(node, other)}
 		}
 		for _, p := range s.InternalNodes[i].Status.Peers {
