@@ -403,16 +403,16 @@ func TestScrapeLimitPerTenant(t *testing.T) {
 
 func TestPageTooLarge(t *testing.T) {
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		line := []byte(usage("other", 1))
-		for n := 0; n <= maxPage; n += len(line) {
-			if _, err := w.Write(line); err != nil {
+		lines := []byte(strings.Repeat(usage("other", 1), 1000))
+		for n := 0; n <= maxPage; n += len(lines) {
+			if _, err := w.Write(lines); err != nil {
 				return
 			}
 		}
 	}))
 	defer s.Close()
 	a, sources := testAgent(t, time.Hour, s.URL)
-	if _, err := a.pages.getPage(t.Context(), sources[0], func(in io.Reader) (any, error) { return readSeries(in, func(string) bool { return false }) }); !errors.Is(err, errTooLarge) {
+	if _, err := a.pages.downloadPage(t.Context(), sources[0], func(in io.Reader) (any, error) { return readSeries(in, func(string) bool { return false }) }); !errors.Is(err, errTooLarge) {
 		t.Error(err)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -21,6 +22,7 @@ import (
 
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/test/clusters"
+	"liqo.io/liqo/test/story"
 )
 
 // tenantParty returns the consumer at the provider, with the kubeconfig that an Identity of that type has in the consumer.
@@ -165,7 +167,14 @@ func runAttacks(t *testing.T, attacks map[string]attack) {
 	for name, a := range attacks {
 		t.Run(name, func(t *testing.T) {
 			expectRefusal(t, a.attempt(t.Context()), a.want)
-			if err := a.legitimate(t.Context()); err != nil {
+			var err error
+			_ = story.Retry(t.Context(), time.Minute, func(context.Context) error {
+				if err = a.legitimate(t.Context()); apierrors.IsServiceUnavailable(err) || apierrors.IsTimeout(err) { // as when a kubelet is late
+					return err
+				}
+				return nil
+			})
+			if err != nil {
 				t.Errorf("the legitimate form is refused: %v", err)
 			}
 		})

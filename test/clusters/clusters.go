@@ -81,7 +81,7 @@ func New(id, kubeconfig string) (*Cluster, error) {
 
 // Install runs liqoctl as a user would; on a cluster that has this installation it upgrades in place.
 func (c *Cluster) Install(args ...string) error {
-	_, err := c.Liqoctl(append([]string{"install", "kubeadm", "--cluster-id", c.ID, "--timeout", "3m"}, args...)...)
+	_, err := c.Liqoctl(append([]string{"install", "kubeadm", "--cluster-id", c.ID, "--timeout", "10m"}, args...)...)
 	return err
 }
 
@@ -104,7 +104,7 @@ func (c *Cluster) Say(args ...string) (string, error) {
 }
 
 // patience is how long a program that is interrupted may take to end.
-const patience = 30 * time.Second
+const patience = 2 * time.Minute
 
 // Follow is Say, and calls heard with each line as soon as the program says it. When the context ends the program is interrupted, as by Ctrl-C.
 func (c *Cluster) Follow(ctx context.Context, heard func(line string), args ...string) (string, error) {
@@ -168,7 +168,7 @@ func (c *Cluster) Kubectl(stdin string, args ...string) (string, error) {
 
 // run returns what the program printed on standard output; its error carries the rest.
 func run(stdin, program string, args ...string) (string, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program, args...)
 	cmd.Stdin = bytes.NewBufferString(stdin)

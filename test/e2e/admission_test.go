@@ -64,7 +64,7 @@ spec: {podOffloadingStrategy: LocalAndRemote, clusterSelector: {nodeSelectorTerm
 
 // admit has one pod admitted and looks at what the webhook added.
 func admit(c *cluster) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	pod := &corev1.Pod{
 		ObjectMeta: metav1.ObjectMeta{Namespace: admissionNamespace, GenerateName: "admitted-"},

@@ -44,7 +44,7 @@ func (c *cluster) apply(t *testing.T, manifest string) {
 func eventually(t *testing.T, what string, check func(ctx context.Context) error) {
 	t.Helper()
 	// A test's own context ends before its clean-up, which waits as well.
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), 5*time.Minute)
 	defer cancel()
 	pause := time.NewTicker(250 * time.Millisecond)
 	defer pause.Stop()

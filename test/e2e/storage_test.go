@@ -62,8 +62,8 @@ func TestStorage(t *testing.T) {
 		eventually(t, "the data of "+pod, func(context.Context) error { return p.prints("kept", pod, "/data/mark") })
 	}
 
-	consumer.mustKubectl(t, "delete", "statefulset/db", "pod/scratch", "-n", p.Namespace, "--timeout=2m")
-	consumer.mustKubectl(t, "delete", "pvc", "--all", "-n", p.Namespace, "--timeout=2m")
+	consumer.mustKubectl(t, "delete", "statefulset/db", "pod/scratch", "-n", p.Namespace, "--timeout=5m")
+	consumer.mustKubectl(t, "delete", "pvc", "--all", "-n", p.Namespace, "--timeout=5m")
 	for c, namespace := range map[*cluster]string{consumer: "liqo-storage", provider: p.Twin()} {
 		eventually(t, "the volumes in "+c.ID+" to be deleted", func(context.Context) error {
 			out, err := c.Kubectl("", "get", "pvc", "-n", namespace, "-o", "name")

@@ -211,11 +211,11 @@ func ask(from place, addresses string) ([]string, error) {
 }
 
 // endpoint returns the address by which a leaf knows a pod.
-func endpoint(ctx context.Context, in place, pod string) (string, error) {
+func endpoint(in place, pod string) (string, error) {
 	out, err := in.Kubectl("", "get", "endpointslices", "-n", in.namespace, "-l", "kubernetes.io/service-name=headless",
 		"-o", `jsonpath={range .items[*].endpoints[?(@.targetRef.name=="`+pod+`")]}{.addresses[0]}{" "}{end}`)
 	if fields := strings.Fields(out); err == nil && len(fields) == 1 {
-		return fields[0], ctx.Err()
+		return fields[0], nil
 	}
 	return "", errors.Join(err, fmt.Errorf("the endpoint %s of %s is %q", pod, in.ID, out))
 }
@@ -225,21 +225,24 @@ func identity(t *testing.T) {
 	leaves := places()[1:]
 	for i, from := range leaves {
 		to := leaves[1-i]
-		address, err := endpoint(t.Context(), from, to.pod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		own, err := endpoint(t.Context(), to, from.pod)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if !strings.HasPrefix(address, "10.68.") {
-			t.Errorf("%s knows %s as %s, which is not of the hub's external network", from.ID, to.pod, address)
-		}
-		lines, err := ask(from, "echo "+address)
-		if want := []string{to.pod + " sees " + own}; err != nil || !slices.Equal(lines, want) {
-			t.Errorf("the answer is %q, want %q: %v", lines, want, err)
-		}
+		eventually(t, to.pod+" to answer "+from.pod, func(context.Context) error {
+			address, err := endpoint(from, to.pod)
+			if err != nil {
+				return err
+			}
+			own, err := endpoint(to, from.pod)
+			if err != nil {
+				return err
+			}
+			if !strings.HasPrefix(address, "10.68.") {
+				return fmt.Errorf("%s knows %s as %s, which is not of the hub's external network", from.ID, to.pod, address)
+			}
+			lines, err := ask(from, "echo "+address)
+			if want := []string{to.pod + " sees " + own}; err == nil && !slices.Equal(lines, want) {
+				err = fmt.Errorf("the answer is %q, want %q", lines, want)
+			}
+			return err
+		})
 	}
 	wantIPs(t, "in-b in-c")
 }
@@ -322,7 +325,7 @@ func dial(address string) (string, error) {
 func icmpErrors(t *testing.T) {
 	leaves := places()[1:]
 	for i, from := range leaves {
-		address, err := endpoint(t.Context(), from, leaves[1-i].pod)
+		address, err := endpoint(from, leaves[1-i].pod)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -339,7 +342,7 @@ func icmpErrors(t *testing.T) {
 // gatewaysRestarted: the gateways of the hub come back, and all answer.
 func gatewaysRestarted(t *testing.T) {
 	before := kubectl(t, a, "", "get", "pods", "-A", "-l", "networking.liqo.io/component=gateway", "-o", "jsonpath={.items[*].metadata.uid}")
-	kubectl(t, a, "", "delete", "pods", "-A", "-l", "networking.liqo.io/component=gateway", "--timeout=1m")
+	kubectl(t, a, "", "delete", "pods", "-A", "-l", "networking.liqo.io/component=gateway", "--timeout=5m")
 	eventually(t, "new gateways", func(context.Context) error {
 		now, err := a.Kubectl("", "get", "pods", "-A", "-l", "networking.liqo.io/component=gateway", "-o", "jsonpath={.items[*].metadata.uid}")
 		for _, uid := range strings.Fields(now) {
@@ -357,7 +360,7 @@ func gatewaysRestarted(t *testing.T) {
 
 // podEnds: the IP of a pod ends with the pod, and its successor gets one.
 func podEnds(t *testing.T) {
-	kubectl(t, a, "", "delete", "pod", "-n", "shop", "in-c", "--timeout=1m")
+	kubectl(t, a, "", "delete", "pod", "-n", "shop", "in-c", "--timeout=5m")
 	wantIPs(t, "in-b")
 	allAnswer(t, []string{"in-a", "in-b"})
 	kubectl(t, a, pods(), "apply", "-n", "shop", "-f", "-")
@@ -401,8 +404,8 @@ func directConnections(t *testing.T) {
 		to := leaves[1-i]
 		prefix := kubectl(t, from.Cluster, "", "get", "configurations", "-A", "-l", "liqo.io/remote-cluster-id="+to.ID, "-o", "jsonpath={.items[0].status.remote.cidr.pod[0]}")
 		network := strings.Join(strings.SplitN(prefix, ".", 3)[:2], ".") + "."
-		eventually(t, fmt.Sprintf("%s to know %s in %s", from.ID, to.pod, prefix), func(ctx context.Context) error {
-			address, err := endpoint(ctx, from, to.pod)
+		eventually(t, fmt.Sprintf("%s to know %s in %s", from.ID, to.pod, prefix), func(context.Context) error {
+			address, err := endpoint(from, to.pod)
 			if err == nil && !strings.HasPrefix(address, network) {
 				err = fmt.Errorf("it is %s", address)
 			}
@@ -414,7 +417,7 @@ func directConnections(t *testing.T) {
 
 func eventually(t *testing.T, what string, check func(context.Context) error) {
 	t.Helper()
-	took := story.Eventually(t, what, 2*time.Minute, check)
+	took := story.Eventually(t, what, 5*time.Minute, check)
 	t.Logf("%s: %s", what, took)
 }
 

@@ -11,7 +11,7 @@ import (
 // checkBenchmark wants a benchmark to have all figures, of tunnels and of paths between two nodes of each cluster, and to leave nothing.
 func checkBenchmark(t *testing.T) {
 	t.Helper()
-	out, err := a.Liqoctl("bench", "--remote-kubeconfig", b.Kubeconfig, "--duration", "500ms", "--pods", "3", "-o", "json")
+	out, err := a.Liqoctl("bench", "--remote-kubeconfig", b.Kubeconfig, "--duration", "500ms", "--pods", "3", "--timeout", "12m", "-o", "json")
 	t.Log(out)
 	if err != nil {
 		show(t)

@@ -265,21 +265,29 @@ func (g *replicated) settle(t *testing.T) (active corev1.Pod) {
 		if len(all.Items) != 1 || all.Items[0].Status.AvailableReplicas != 2 || all.Items[0].Status.Replicas != 2 {
 			return fmt.Errorf("there are %d Deployments: %+v", len(all.Items), all.Items)
 		}
-		for _, n := range nodes(t, g.c) {
+		local, err := localNodes(ctx, g.c)
+		if err != nil {
+			return err
+		}
+		for _, n := range local {
 			for _, c := range n.Status.Conditions {
 				if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
 					return fmt.Errorf("the node %s is not ready", n.Name)
 				}
 			}
 		}
-		if active, err = g.activePod(ctx); err == nil && g.standby(t, active).Spec.NodeName == active.Spec.NodeName {
+		var standby corev1.Pod
+		if active, err = g.activePod(ctx); err == nil {
+			standby, err = g.standbyOf(ctx, active)
+		}
+		if err == nil && standby.Spec.NodeName == active.Spec.NodeName {
 			err = errors.New("both are on one node")
 		}
 		var lease coordinationv1.Lease
 		if err == nil {
 			err = g.c.Client.Get(ctx, client.ObjectKey{Namespace: g.namespace(), Name: all.Items[0].Name}, &lease)
 		}
-		if now := lease.Annotations["networking.liqo.io/standbys"]; err == nil && now != g.standby(t, active).Name {
+		if now := lease.Annotations["networking.liqo.io/standbys"]; err == nil && now != standby.Name {
 			err = fmt.Errorf("the standbys are %q", now)
 		}
 		return err
@@ -336,16 +344,22 @@ func (g *replicated) readyEndpoints(ctx context.Context) (out []string, err erro
 // standby returns the other replica.
 func (g *replicated) standby(t *testing.T, active corev1.Pod) corev1.Pod {
 	t.Helper()
-	pods, err := g.list(t.Context(), client.MatchingLabels{})
+	p, err := g.standbyOf(t.Context(), active)
 	if err != nil {
 		t.Fatal(err)
 	}
+	return p
+}
+
+// standbyOf is standby where errors may pass.
+func (g *replicated) standbyOf(ctx context.Context, active corev1.Pod) (corev1.Pod, error) {
+	pods, err := g.list(ctx, client.MatchingLabels{})
 	for _, p := range pods {
 		if p.UID != active.UID && p.DeletionTimestamp == nil && p.Status.Phase == corev1.PodRunning {
-			return p
+			return p, err
 		}
 	}
-	return active
+	return active, err
 }
 
 // watchLabels fails the test if two pods are ever labelled as active.

@@ -60,7 +60,7 @@ func restartDaemonSets(c *clusters.Cluster) error {
 		return err
 	}
 	for _, name := range strings.Fields(sets) {
-		for _, action := range [][]string{{"restart", name}, {"status", name, "--timeout", "2m"}} {
+		for _, action := range [][]string{{"restart", name}, {"status", name, "--timeout", "10m"}} {
 			if _, err := c.Kubectl("", append([]string{"rollout", "-n", "kube-system"}, action...)...); err != nil {
 				return err
 			}

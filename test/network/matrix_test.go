@@ -344,15 +344,21 @@ func dial(host string, port uint16) (string, error) {
 // nodes are those of flesh, by name.
 func nodes(t *testing.T, c *clusters.Cluster) []corev1.Node {
 	t.Helper()
-	var list corev1.NodeList
-	if err := c.Client.List(t.Context(), &list); err != nil {
+	out, err := localNodes(t.Context(), c)
+	if err != nil {
 		t.Fatal(err)
 	}
-	out := slices.DeleteFunc(list.Items, func(n corev1.Node) bool { return n.Labels["liqo.io/type"] == "virtual-node" })
 	if len(out) < 2 {
 		t.Fatalf("cluster %s has %d nodes: a gateway on another node cannot be tried", c.ID, len(out))
 	}
 	return out
+}
+
+// localNodes returns the nodes of a cluster that are not virtual.
+func localNodes(ctx context.Context, c *clusters.Cluster) ([]corev1.Node, error) {
+	var list corev1.NodeList
+	err := c.Client.List(ctx, &list)
+	return slices.DeleteFunc(list.Items, func(n corev1.Node) bool { return n.Labels["liqo.io/type"] == "virtual-node" }), err
 }
 
 // web starts a pod and a process on a node.

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -97,22 +98,25 @@ func TestVolumes(t *testing.T) {
 	}
 }
 
-// movesThroughKill runs a move and kills a pod that copies in the provider. The move continues, or says how to continue.
+// movesThroughKill runs a move and kills a pod that copies in the provider, unless all is copied before. The move continues, or says how to continue.
 func movesThroughKill(t *testing.T, args ...string) {
 	t.Helper()
 	var once sync.Once
 	var killer sync.WaitGroup
+	ctx, done := context.WithCancel(t.Context())
+	defer done()
 	_, err := a.Follow(t.Context(), func(line string) {
 		if strings.Contains(line, "Pre-flight checks passed") {
 			once.Do(func() {
 				killer.Go(func() {
-					eventually(t, "a pod that copies to be killed", func(ctx context.Context) error {
+					t.Log("killing a pod that copies:", story.Retry(ctx, 4*time.Minute, func(ctx context.Context) error {
 						return story.KillPod(ctx, b, "moved-"+a.ID, client.MatchingLabels{}, func(pod string) bool { return strings.Contains(pod, "archive") })
-					})
+					}))
 				})
 			})
 		}
 	}, args...)
+	done()
 	killer.Wait()
 	if err != nil {
 		if out, err := a.Say(args...); err != nil {

@@ -326,7 +326,7 @@ func TestCheckWaits(t *testing.T) {
 		t.Errorf("%v: %+v", err, r)
 	}
 	broken(t, f)
-	o.wait = time.Second
+	o.wait = 10 * time.Second
 	if r, err := o.waitForReport(t.Context(), f.Gatherer); err != nil || r.Failed != 1 {
 		t.Errorf("at the end of the time: %v: %+v", err, r)
 	}
@@ -431,7 +431,7 @@ func TestServerClock(t *testing.T) {
 			t.Fatal(err)
 		}
 		answer.Body.Close()
-		if got := clock.clockSkew(); (got - ahead).Abs() > 2*time.Second {
+		if got := clock.clockSkew(); (got - ahead).Abs() > time.Minute {
 			t.Errorf("%s ahead: %s", ahead, got)
 		}
 	}

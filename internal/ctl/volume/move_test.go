@@ -44,8 +44,6 @@ type fixture struct {
 	ns, from, to, oldVolume string
 	// prevent stops the simulated target from completing.
 	prevent atomic.Bool
-	// ends lets the pod that uses the claim end once the claim is being deleted.
-	ends atomic.Bool
 }
 
 // newNode makes a ready node; provider is "" for a local one.
@@ -181,9 +179,6 @@ func (f *fixture) reconcile(ctx context.Context) error {
 		claim := &claims.Items[i]
 		switch v := volumeNamed(claim.Spec.VolumeName); {
 		case claim.DeletionTimestamp != nil:
-			if f.ends.Load() {
-				errs = append(errs, client.IgnoreNotFound(f.Client.Delete(ctx, f.newUser(""), client.GracePeriodSeconds(0))))
-			}
 			if !used(claim.Name) {
 				claim.Finalizers = nil
 				errs = append(errs, f.Client.Update(ctx, claim))
@@ -511,15 +506,24 @@ func TestMoveUsed(t *testing.T) {
 func TestMovePodInBetween(t *testing.T) {
 	f := newFixture(t, "", "")
 	user := f.newUser(f.from)
+	deleted := false
 	kube := interceptor.NewClient(f.Client, interceptor.Funcs{
 		Delete: func(ctx context.Context, c client.WithWatch, obj client.Object, opts ...client.DeleteOption) error {
 			if _, is := obj.(*corev1.PersistentVolumeClaim); is && obj.GetName() == "data" {
 				if err := c.Create(ctx, user); err != nil {
 					return err
 				}
-				defer f.ends.Store(true)
+				deleted = true
 			}
 			return c.Delete(ctx, obj, opts...)
+		},
+		Patch: func(ctx context.Context, c client.WithWatch, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
+			if deleted { // the command has listed the pod
+				if err := client.IgnoreNotFound(c.Delete(ctx, user, client.GracePeriodSeconds(0))); err != nil {
+					return err
+				}
+			}
+			return c.Patch(ctx, obj, patch, opts...)
 		},
 	})
 	m, _ := f.newMove(kube)
