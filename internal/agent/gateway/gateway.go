@@ -94,15 +94,15 @@ func Setup(ctx context.Context, mgr ctrl.Manager, k FencedKernel, device Device,
 		return nil, err
 	}
 	running, end := context.WithCancel(context.WithoutCancel(ctx))
-	g.endAfter(ctx, end)
+	g.endAfter(ctx, end, handoverLimit)
 	return running, g.setupController(mgr)
 }
 
-// endAfter calls end after the context ended and nodes reach another pod, or no pod takes over.
-func (g *gateway) endAfter(ctx context.Context, end context.CancelFunc) {
+// endAfter calls end after the context ended and nodes reach another pod, or no pod takes over within the limit.
+func (g *gateway) endAfter(ctx context.Context, end context.CancelFunc, limit time.Duration) {
 	g.ending, g.end = ctx, end
 	context.AfterFunc(ctx, func() {
-		time.AfterFunc(handoverLimit, end)
+		time.AfterFunc(limit, end)
 		g.trigger.Send()
 	})
 }

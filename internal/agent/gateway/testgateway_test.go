@@ -229,7 +229,7 @@ func (s *testGateway) run(t *testing.T) (stop func()) {
 		g := newGateway(mgr, &s.kernel, device, s.options)
 		s.exporter, g.silence = g.exporter, s.silence
 		if s.ending != nil {
-			g.endAfter(s.ending, s.ended)
+			g.endAfter(s.ending, s.ended, time.Hour)
 		}
 		if s.resolve != nil {
 			g.endpoints.resolve = s.resolve
