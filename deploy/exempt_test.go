@@ -122,7 +122,7 @@ func TestWebhooksDown(t *testing.T) {
 
 	const unanswered = "failed calling webhook"
 	attempt := func(obj client.Object) error { return c.Client.Create(t.Context(), obj, client.DryRunAll) }
-	testkit.Eventually(t, 30*time.Second, func() error {
+	testkit.Eventually(t, 3*time.Minute, func() error {
 		if err := refusedBy(attempt(podIn(shop)), unanswered); err != nil {
 			return err
 		}

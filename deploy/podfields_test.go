@@ -70,7 +70,7 @@ func TestPodFieldsCondition(t *testing.T) {
 	attempt := func(obj client.Object) error { return c.Client.Create(t.Context(), obj, client.DryRunAll) }
 	const unanswered = `failed calling webhook "podfields.mutate.liqo.io"`
 	fields := policy.NewPodFields()
-	testkit.Eventually(t, 30*time.Second, func() error { return refusedBy(attempt(withField(t, shop, fields[0].Path)), unanswered) })
+	testkit.Eventually(t, 3*time.Minute, func() error { return refusedBy(attempt(withField(t, shop, fields[0].Path)), unanswered) })
 	for _, f := range fields {
 		if err := refusedBy(attempt(withField(t, shop, f.Path)), unanswered); err != nil {
 			t.Errorf("%s: %v", f.Path, err)

@@ -55,7 +55,7 @@ func TestEndpointsPolicy(t *testing.T) {
 	const only, form = "only change status.endpoint", "at most 1000 addresses"
 	dry := &client.SubResourcePatchOptions{PatchOptions: client.PatchOptions{DryRun: []string{metav1.DryRunAll}}}
 	// The policy is enforced once it refuses something.
-	testkit.Eventually(t, 30*time.Second, func() error {
+	testkit.Eventually(t, 3*time.Minute, func() error {
 		return refused(peer.Status().Patch(t.Context(), gatewayClient(ns, "mine", ""), merge(`{"status":{"internalEndpoint":null}}`), dry), only)
 	})
 	for name, tc := range map[string]struct {

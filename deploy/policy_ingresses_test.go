@@ -132,7 +132,7 @@ func TestIngressesPolicy(t *testing.T) {
 				}
 				t.Cleanup(func() { _ = c.Client.Delete(context.Background(), obj) })
 			}
-			testkit.Eventually(t, 30*time.Second, func() error {
+			testkit.Eventually(t, 3*time.Minute, func() error {
 				return refused(peer.Create(t.Context(), tc.denied.DeepCopy(), client.DryRunAll), tc.text)
 			})
 			for name, a := range tc.attempts {

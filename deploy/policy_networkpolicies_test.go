@@ -50,7 +50,7 @@ func TestNetworkPoliciesPolicy(t *testing.T) {
 	ours.Spec.PolicyTypes = []networkingv1.PolicyType{networkingv1.PolicyTypeEgress}
 	earlier := networkPolicy(restricted, "earlier", "milan", 0, 0, 0)
 	testkit.Create(t, c.Client, ours, earlier)
-	testkit.Eventually(t, 30*time.Second, func() error { // parameters are watched
+	testkit.Eventually(t, 3*time.Minute, func() error { // parameters are watched
 		return refused(peer.Create(t.Context(), networkPolicy(restricted, "a", "milan", 0, 1, 1), client.DryRunAll), "no-egress of the provider")
 	})
 	for name, tc := range map[string]struct {

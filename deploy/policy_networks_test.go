@@ -44,7 +44,7 @@ func TestNetworksPolicy(t *testing.T) {
 	}
 	const only = "only change status.reportedRemote"
 	dry := &client.SubResourcePatchOptions{PatchOptions: client.PatchOptions{DryRun: []string{metav1.DryRunAll}}}
-	testkit.Eventually(t, 30*time.Second, func() error { // the policy is enforced once it refuses something
+	testkit.Eventually(t, 3*time.Minute, func() error { // the policy is enforced once it refuses something
 		return refused(peer.Status().Patch(t.Context(), configuration(ns, "mine", ""), merge(`{"status":{"remote":null}}`), dry), only)
 	})
 	report := func(n int) string {

@@ -53,7 +53,7 @@ func newPeeringUser(t *testing.T, user string) *peeringUser {
 	bind(t, c, g.ns, names.RolePeeringUser, user)
 	rights(t, func() error { return g.Get(t.Context(), g.key("x"), &authv1beta1.Tenant{}) })
 	// The policy is enforced once it refuses something.
-	testkit.Eventually(t, 30*time.Second, func() error {
+	testkit.Eventually(t, 3*time.Minute, func() error {
 		return refused(g.Create(t.Context(), g.tenant(func(o *authv1beta1.Tenant) { o.Name = "rome" }), client.DryRunAll), "has the name of its cluster")
 	})
 	return g

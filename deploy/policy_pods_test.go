@@ -278,7 +278,7 @@ func TestPodPolicyOrder(t *testing.T) {
 	if err := c.Client.Create(t.Context(), nso); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, 30*time.Second, func() error {
+	testkit.Eventually(t, 3*time.Minute, func() error {
 		steered, err := tolerates()
 		switch {
 		case err == nil && !steered:
@@ -291,7 +291,7 @@ func TestPodPolicyOrder(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), nso); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, 30*time.Second, func() error {
+	testkit.Eventually(t, 3*time.Minute, func() error {
 		steered, err := tolerates()
 		if err != nil {
 			t.Fatal("while the NamespaceOffloading is being deleted:", err)
@@ -302,7 +302,7 @@ func TestPodPolicyOrder(t *testing.T) {
 		return nil
 	})
 	testkit.Update(t, c.Client, nso, func(nso *offv1beta1.NamespaceOffloading) { nso.Finalizers = nil })
-	testkit.Eventually(t, 30*time.Second, func() error {
+	testkit.Eventually(t, 3*time.Minute, func() error {
 		if _, err := tolerates(); !apierrors.IsForbidden(err) {
 			return fmt.Errorf("after the NamespaceOffloading is gone: %w", err)
 		}

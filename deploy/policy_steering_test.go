@@ -70,7 +70,7 @@ func TestSteeringPolicy(t *testing.T) {
 	}
 	rows := badInputs(t, "{{tenant}}", tenant, "{{plain}}", plain, "{{peer}}", "milan")
 	rows = slices.DeleteFunc(rows, func(row badInput) bool { return row.Shows != "warning" })
-	testkit.Eventually(t, 30*time.Second, func() error { // every policy takes effect at a time of its own
+	testkit.Eventually(t, 3*time.Minute, func() error { // every policy takes effect at a time of its own
 		if write(t, rows[0].Object) == "" {
 			return errors.New("nothing is said")
 		}

@@ -44,7 +44,7 @@ func install(t *testing.T) *testkit.ControlPlane {
 		}
 	}
 	ns := testkit.Namespace(t, c, "enforced", nil)
-	testkit.Eventually(t, 30*time.Second, func() error {
+	testkit.Eventually(t, 3*time.Minute, func() error {
 		tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "probe"}}
 		tenant.Spec.ClusterID = "milan"
 		return refused(c.Client.Create(t.Context(), tenant, client.DryRunAll), "must be in a tenant namespace")
@@ -103,7 +103,7 @@ func bind(t testing.TB, c *testkit.ControlPlane, namespace, role, user string) {
 // rights waits until the API server has seen what a user may do.
 func rights(t testing.TB, try func() error) {
 	t.Helper()
-	testkit.Eventually(t, 30*time.Second, func() error {
+	testkit.Eventually(t, 3*time.Minute, func() error {
 		if err := try(); err != nil && !strings.Contains(err.Error(), "not found") {
 			return err
 		}

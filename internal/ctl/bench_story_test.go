@@ -120,7 +120,7 @@ without tunnel   bergen/bergen-1   bergen/bergen-1   500 µs          2 ms   4 m
  INFO   (oslo) The objects of the benchmark are removed
  INFO   (bergen) The objects of the benchmark are removed
 `
-	if diff := cmp.Diff(lines, r.stderr); diff != "" {
+	if diff := cmp.Diff(lines, comparableOutput(r.stderr, lines)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]bool{

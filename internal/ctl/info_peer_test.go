@@ -330,9 +330,9 @@ func TestInfoWatch(t *testing.T) {
 	}
 
 	// The installation has no pods: it is never healthy.
-	liqoctl(t, c.Config, "info", "-n", liqo, "--wait", "healthy", "--timeout", "1s").refuses(t, "Liqo is unhealthy")
-	liqoctl(t, c.Config, "info", "peer", "turin", "-n", liqo, "--wait", "healthy", "--timeout", "1s").refuses(t, "the peering with turin has no module in use")
-	liqoctl(t, c.Config, "info", "peer", "oslo", "-n", liqo, "--wait", "healthy", "--timeout", "1s").refuses(t, `Peer clusters "oslo" not found in active peerings`)
+	liqoctl(t, c.Config, "info", "-n", liqo, "--wait", "healthy", "--timeout", "10s").refuses(t, "Liqo is unhealthy")
+	liqoctl(t, c.Config, "info", "peer", "turin", "-n", liqo, "--wait", "healthy", "--timeout", "10s").refuses(t, "the peering with turin has no module in use")
+	liqoctl(t, c.Config, "info", "peer", "oslo", "-n", liqo, "--wait", "healthy", "--timeout", "10s").refuses(t, `Peer clusters "oslo" not found in active peerings`)
 }
 
 func TestCheckCommand(t *testing.T) {

@@ -72,7 +72,7 @@ const (
 )
 
 // lateness is what a step says that lasts for long, on a busy machine.
-var lateness = regexp.MustCompile(`(?m)^ WARN   ?(\((local|remote)\) )?(Waiting for|Deleting|Applying) .*\n`)
+var lateness = regexp.MustCompile(`(?m)^ WARN   ?(\([a-z]+\) )?(Waiting for|Deleting|Applying) .*\n`)
 
 // comparableOutput returns the output without lines that depend on the speed of the machine: a node may be deleted before the command reads it.
 func comparableOutput(stderr, want string) string {

@@ -502,7 +502,7 @@ func refusesWhileUsed(t *testing.T, c *testkit.ControlPlane) {
 		"you should:", "unoffload the following namespaces:", "- "+ns, "remove the following resources:",
 		"- ResourceSlice.authentication.liqo.io: "+ns+"/left", "liqoctl unoffload namespace")
 	deployment(t, c) // still there
-	liqoctl(t, c.Config, "unoffload", "namespace", ns, "--skip-confirm", "--timeout", "20s").succeeds(t,
+	liqoctl(t, c.Config, "unoffload", "namespace", ns, "--skip-confirm", "--timeout", "5m").succeeds(t,
 		`Offloading of namespace "`+ns+`" correctly disabled`, "Unoffloading completed successfully")
 	slice.Finalizers = nil
 	if err := c.Client.Update(t.Context(), slice); err != nil {

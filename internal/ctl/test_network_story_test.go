@@ -576,7 +576,7 @@ outside to NodePort (Local)   here     bergen   1        0        0
  INFO   (oslo) The objects of the test are removed
  INFO   (bergen) The objects of the test are removed
 `
-	if diff := cmp.Diff(lines, r.stderr); diff != "" {
+	if diff := cmp.Diff(lines, comparableOutput(r.stderr, lines)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	if diff := cmp.Diff(map[string]bool{

@@ -27,7 +27,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-const patient = time.Minute
+const patient = 3 * time.Minute
 
 // rights are all that the controllers have, and a subset of those of the controller-manager.
 var rights = []rbacv1.PolicyRule{

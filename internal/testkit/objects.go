@@ -18,7 +18,7 @@ import (
 )
 
 // patience with what a controller is to do.
-const patience = time.Minute
+const patience = 3 * time.Minute
 
 // Create makes objects.
 func Create(t testing.TB, c client.Client, objs ...client.Object) {
