@@ -216,6 +216,7 @@ func TestControllerManagerArguments(t *testing.T) {
 		"authentication.legacyNonces":                    {true, "--legacy-nonces=true"},
 		"authentication.controlPlaneCertificateDuration": {"48h", "--control-plane-certificate-duration=48h"},
 		"networking.networkPoliciesEnforced":             {true, "--network-policies-enforced=true"},
+		"networking.admitRemotePods":                     {true, "--admit-remote-pods=true"},
 		"webhook.certificateDuration":                    {"2m", "--webhook-certificate-duration=2m"},
 	} {
 		args := pods(t, mustRender(t, tree(path, tc.value)))["liqo-controller-manager"].Spec.Containers[0].Args

@@ -29,7 +29,9 @@ import (
 // +kubebuilder:rbac:groups="",resources=limitranges;resourcequotas,verbs=create;list;watch
 // +kubebuilder:rbac:groups="",resources=resourcequotas/status,verbs=update
 // +kubebuilder:rbac:groups="",resources=pods/eviction,verbs=create
-// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies;servicecidrs,verbs=list;watch
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies,verbs=get;list;watch;create;patch;delete
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=networkpolicies/finalizers,verbs=update
+// +kubebuilder:rbac:groups=networking.k8s.io,resources=servicecidrs,verbs=list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,resources=endpointslices,verbs=get;list;watch;create;patch;delete
 // +kubebuilder:rbac:groups="",resources=pods/ephemeralcontainers;pods/resize,verbs=patch
 // +kubebuilder:rbac:groups="",resources=nodes,verbs=get;list;watch;patch;delete
@@ -154,6 +156,7 @@ func (o *controllerManagerOptions) runManager(ctx context.Context) error {
 		withOptions(consumer.SetupVirtualNodes, settings.virtualNodes),
 		withOptions(consumer.SetupNamespaceOffloadings, settings.offloadings),
 		registerIf(o.networking && o.offloading, withOptions(consumer.SetupEndpointIPs, settings.virtualNodes)),
+		registerIf(o.networking && o.offloading, withOptions(consumer.SetupRemotePodPolicies, o.admitRemotePods)),
 		registerIf(o.storage, withOptions(storage.Setup, o.volumes)),
 		// As a provider: remote namespaces, their pods, and the endpoints of other clusters.
 		withOptions(provider.SetupNamespaceMaps, settings.twins),

@@ -69,6 +69,7 @@ type controllerManagerOptions struct {
 	limits                          string
 	enforce, nodeFailure            bool
 	podSecurity, networkPolicies    string
+	admitRemotePods                 string
 	policyReflection                string
 	maxNamespaces                   int
 	maxObjects                      webhook.MaxObjects
@@ -126,6 +127,7 @@ func (o *controllerManagerOptions) addFlags(fs *pflag.FlagSet) {
 	fs.BoolVar(&o.nodeFailure, "enable-node-failure-controller", false, "remove the pods of consumers that cannot end because their node has failed")
 	fs.StringVar(&o.podSecurity, "twin-namespace-pod-security", "baseline", "Pod Security level enforced in namespaces of consumers")
 	fs.StringVar(&o.networkPolicies, "network-policies-enforced", provider.PoliciesDetected, "whether the CNI plugin enforces NetworkPolicies, for consumers: auto, true or false")
+	fs.StringVar(&o.admitRemotePods, "admit-remote-pods", consumer.AdmitDetected, "NetworkPolicies that admit pods by labels get one beside them that admits remote pods by address: auto (Cilium, Kube-OVN, OVN-Kubernetes), true or false")
 	fs.StringVar(&o.policyReflection, "networkpolicy-reflection-type", string(translate.DenyList), "NetworkPolicies that virtual kubelets reflect: DenyList, AllowList or Never")
 	fs.IntVar(&o.maxObjects.ShadowPods, "max-shadowpods-per-tenant", 20_000, "ShadowPods that one consumer may have; 0 is any number")
 	fs.IntVar(&o.maxObjects.ShadowEndpointSlices, "max-shadowendpointslices-per-tenant", 20_000, "ShadowEndpointSlices that one consumer may have; 0 is any number")

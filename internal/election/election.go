@@ -6,7 +6,8 @@
 // The Lease of the gateway names its holder and the standbys that may follow it, and only a compare-and-swap changes that. A holder is active while
 // it renews the Lease, or while every standby promises not to take it: the holder asks them over the network several times a second, and each answer
 // is a promise for a limited time. So an outage of the API server ends no tunnel, and a Lease whose holder is heard is not written. A holder that
-// reaches neither the API server nor all standbys ends by itself, before any of them may take the Lease.
+// reaches neither the API server nor all standbys ends by itself, before any of them may take the Lease. Then it asks for no promises, which would only
+// keep those that answer from the Lease, until all standbys would promise again.
 //
 // The holder adds a replica that answers to the standbys, and removes one that is silent. Without a standby it stays active for any time: a replica
 // that is not a standby takes over only when Kubernetes has said for a while that the holder runs no more. So one that starts in a partition waits.
@@ -91,6 +92,8 @@ type Message struct {
 	Term int32
 	// Nonce is new, Echo is the last Nonce of the receiver.
 	Nonce, Echo Nonce
+	// Probe is set in a request for no promise. Promise in its answer tells only that the sender would promise.
+	Probe bool
 	// Promise is set in an answer that promises not to take the Lease, Unable in one of a replica that cannot apply its state.
 	Promise, Unable bool
 }
@@ -120,6 +123,7 @@ type Replica struct {
 	retired    bool      // this process ends, or has ended its term
 	unable     bool      // it cannot apply its state
 	resigned   int32     // last term that it gave up
+	vain       int       // terms that it gave up since it was active
 	running    []string  // replicas; a holder asks those
 	listed     time.Time // this replica is in running since then; the zero value: it is not
 	settled    bool      // this process was listed for Settle before a renewal, and has stayed listed
@@ -135,6 +139,7 @@ type Replica struct {
 // other is another replica, as its holder sees it.
 type other struct {
 	promised time.Time // time of the last request answered by a promise
+	willing  time.Time // of the last request, also for no promise, to which it promises, or would
 	unable   bool      // by its last answer
 	pending  []issued  // requests
 	last     Nonce     // of its last answer
@@ -143,6 +148,7 @@ type other struct {
 type issued struct {
 	nonce Nonce
 	at    time.Time
+	probe bool
 }
 
 // NewReplica returns the replica of a name, unique among all replicas. random returns unpredictable nonces.
@@ -274,7 +280,7 @@ func (r *Replica) RecordRefusal() {
 // wantedStandbys returns the replicas that may follow this holder: those that answer, and those that have been silent for a moment only.
 func (r *Replica) wantedStandbys(now time.Time) (out []string) {
 	for _, name := range slices.Sorted(maps.Keys(r.others)) {
-		last := r.others[name].promised
+		last := r.others[name].willing
 		if !slices.Contains(r.running, name) {
 			continue
 		}
@@ -309,8 +315,12 @@ func (r *Replica) SetUnable(unable bool) { r.unable = unable }
 func (r *Replica) Resign() {
 	if r.won {
 		r.won, r.resigned = false, r.lease.Term
+		r.vain++
 	}
 }
+
+// RecordActive records that this replica applied its state, and is active.
+func (r *Replica) RecordActive() { r.vain = 0 }
 
 // RecordUnreleased records that the Lease of a term that was resigned could not be released.
 func (r *Replica) RecordUnreleased() { r.resigned = -1 }
@@ -367,21 +377,25 @@ func (r *Replica) oldestPromise() time.Time {
 // HasStandby reports whether another replica that can apply its state answered a moment ago.
 func (r *Replica) HasStandby(now time.Time) bool {
 	for _, o := range r.others {
-		if !o.promised.IsZero() && !o.unable && now.Sub(o.promised) <= r.times.Late {
+		if !o.willing.IsZero() && !o.unable && now.Sub(o.willing) <= r.times.Late {
 			return true
 		}
 	}
 	return false
 }
 
-// HasSuccessor reports whether another replica runs that may be able to apply its state: it had the time to say otherwise, and did not.
+// maxVain bounds how often the time doubles that a replica keeps a Lease that it cannot use.
+const maxVain = 4
+
+// HasSuccessor reports whether another replica runs that may be able to apply its state: it had the time to say otherwise, and did not. If none was
+// active after the last terms of this replica either, it keeps the Lease for longer: none that answers nothing is known to be better.
 func (r *Replica) HasSuccessor(now time.Time) bool {
-	if !r.won || now.Sub(r.since) < r.times.Silence {
+	if !r.won || now.Sub(r.since) < r.times.Silence<<min(r.vain, maxVain) {
 		return false
 	}
 	return slices.ContainsFunc(r.running, func(name string) bool {
 		o := r.others[name]
-		return o != nil && !(o.unable && now.Sub(o.promised) < r.times.Silence)
+		return o != nil && !(o.unable && now.Sub(o.willing) < r.times.Silence)
 	})
 }
 
@@ -468,8 +482,8 @@ func (r *Replica) takeLate(at time.Time) time.Time {
 	return at
 }
 
-// Requests returns the messages that are due, and when the next ones are; the zero value: never. A holder that promises cannot make active asks for
-// none: they would only keep others from the Lease.
+// Requests returns the messages that are due, and when the next ones are; the zero value: never. A holder that promises cannot make active sends
+// none, or asks for no promises: they would only keep others from the Lease.
 func (r *Replica) Requests(now time.Time) ([]Message, time.Time) {
 	if !r.won || !r.settled && !now.Before(r.ActiveUntil()) {
 		return nil, time.Time{}
@@ -478,13 +492,22 @@ func (r *Replica) Requests(now time.Time) ([]Message, time.Time) {
 		return nil, due
 	}
 	r.asked = now
+	probe := !now.Before(r.ActiveUntil()) && !r.areWilling(now)
 	var out []Message
 	for _, name := range slices.Sorted(maps.Keys(r.others)) {
 		o, nonce := r.others[name], r.random()
-		o.pending = append(r.recentNonces(o.pending, now), issued{nonce, now})
-		out = append(out, Message{From: r.self, To: name, UID: r.lease.UID, Term: r.lease.Term, Nonce: nonce, Echo: o.last})
+		o.pending = append(r.recentNonces(o.pending, now), issued{nonce, now, probe})
+		out = append(out, Message{From: r.self, To: name, UID: r.lease.UID, Term: r.lease.Term, Nonce: nonce, Echo: o.last, Probe: probe})
 	}
 	return out, now.Add(r.times.Ask)
+}
+
+// areWilling reports whether all standbys would promise.
+func (r *Replica) areWilling(now time.Time) bool {
+	return !slices.ContainsFunc(slices.Concat(r.lease.Standbys, r.adding), func(name string) bool {
+		o := r.others[name]
+		return o == nil || o.willing.IsZero() || now.Sub(o.willing) > r.times.Late
+	})
 }
 
 // recentNonces returns the nonces that may still come back.
@@ -509,7 +532,7 @@ func (r *Replica) Receive(m Message, now time.Time) (answer *Message, fresh bool
 	case fresh && slices.ContainsFunc(r.requests, func(i issued) bool { return i.nonce == m.Nonce }):
 		return nil, false
 	case fresh:
-		r.requests = append(r.requests, issued{m.Nonce, now})
+		r.requests = append(r.requests, issued{nonce: m.Nonce, at: now})
 	case now.Sub(r.stale) < r.times.Ask/4:
 		return nil, false
 	default:
@@ -521,7 +544,7 @@ func (r *Replica) Receive(m Message, now time.Time) (answer *Message, fresh bool
 		r.observeHolder(now)
 	}
 	promise := fresh && !r.won && r.taking == 0 && m.UID == r.lease.UID && m.Term == r.lease.Term && m.From == r.lease.Holder
-	if promise {
+	if promise && !m.Probe {
 		r.heard, r.known = now, r.lease
 	}
 	return &Message{From: r.self, To: m.From, Answer: true, UID: r.lease.UID, Term: r.lease.Term, Nonce: r.currentChallenge(now), Echo: m.Nonce, Promise: promise, Unable: r.unable}, promise
@@ -532,7 +555,7 @@ func (r *Replica) currentChallenge(now time.Time) Nonce {
 	if n := len(r.challenges); n > 0 && now.Sub(r.challenges[n-1].at) < r.times.Ask/2 {
 		return r.challenges[n-1].nonce
 	}
-	r.challenges = append(r.challenges, issued{r.random(), now})
+	r.challenges = append(r.challenges, issued{nonce: r.random(), at: now})
 	return r.challenges[len(r.challenges)-1].nonce
 }
 
@@ -546,13 +569,15 @@ func (r *Replica) receiveAnswer(m Message, now time.Time) {
 	if i < 0 {
 		return
 	}
-	sent := o.pending[i].at
+	sent := o.pending[i]
 	o.pending, o.last = slices.Delete(o.pending, 0, i+1), m.Nonce
 	switch {
 	case m.UID != r.lease.UID || m.Term < r.lease.Term:
 	case m.Term > r.lease.Term: // another replica took the Lease
 		r.won = false
 	case m.Promise && r.won:
-		o.promised, o.unable = sent, m.Unable
+		if o.willing, o.unable = sent.at, m.Unable; !sent.probe {
+			o.promised = sent.at
+		}
 	}
 }

@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"maps"
 	"net/netip"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -20,7 +19,6 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/controller/controllerutil"
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	"liqo.io/liqo/internal/kube"
@@ -79,32 +77,8 @@ func (s *services) syncService(ctx context.Context, ip *ipamv1alpha1.IP) error {
 
 // applyObject makes an object what it must be, unless an object of that name is not the IP's.
 func (s *services) applyObject(ctx context.Context, ip *ipamv1alpha1.IP, want, current client.Object) error {
-	if err := controllerutil.SetControllerReference(ip, want, s.client.Scheme()); err != nil {
-		return fmt.Errorf("owning the %T of the IP: %w", want, err)
-	}
-	application, err := kube.NewApplication(want, want.GetObjectKind().GroupVersionKind(), names.FieldManager)
-	if err != nil {
-		return fmt.Errorf("preparing the %T of the IP: %w", want, err)
-	}
-	if current.GetUID() == "" {
-		created, err := application.Make(ctx, s.client)
-		if err != nil || created {
-			return refusedService(err)
-		}
-		// The cache may lag, and has no object whose label is gone.
-		if err := s.live.Get(ctx, client.ObjectKeyFromObject(want), current); err != nil {
-			return client.IgnoreNotFound(fmt.Errorf("reading the conflicting %T: %w", want, err))
-		}
-	}
-	if !metav1.IsControlledBy(current, ip) {
-		return kube.Again(takenDelay, kube.Invalid("NameTaken", fmt.Errorf("%s %s already exists and is not of the IP", want.GetObjectKind().GroupVersionKind().Kind, client.ObjectKeyFromObject(want))))
-	}
-	_, err = application.Apply(ctx, s.client, current)
-	return refusedService(err)
+	return refusedService(kube.ApplyOwned(ctx, s.client, s.live, ip, want, current))
 }
-
-// takenDelay is the interval at which a name in use by another object is checked.
-const takenDelay = 30 * time.Second
 
 // refusedService marks errors that only the author of the template can fix.
 func refusedService(err error) error {

@@ -12,6 +12,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -350,4 +351,39 @@ func EnsureRoleBinding(ctx context.Context, c client.Client, want *rbacv1.RoleBi
 		return err
 	}
 	return Wait(conflictDelay, "a binding with another role is being replaced")
+}
+
+// nameTakenDelay is the interval at which a name in use by another object is checked.
+const nameTakenDelay = 30 * time.Second
+
+// ApplyOwned creates or changes an object that owner controls. current is the cached object, without a UID for none; live reads the object if
+// the cache lags. An object of that name that owner does not control is not changed: the error is Invalid with the reason NameTaken.
+func ApplyOwned(ctx context.Context, c client.Client, live client.Reader, owner, want, current client.Object) error {
+	if err := controllerutil.SetControllerReference(owner, want, c.Scheme()); err != nil {
+		return fmt.Errorf("owning the %T: %w", want, err)
+	}
+	application, err := NewApplication(want, want.GetObjectKind().GroupVersionKind(), names.FieldManager)
+	if err != nil {
+		return fmt.Errorf("preparing the %T: %w", want, err)
+	}
+	if current.GetUID() == "" {
+		created, err := application.Make(ctx, c)
+		if err != nil || created {
+			return err
+		}
+		// The cache may lag, and has no object whose label is gone.
+		if err := live.Get(ctx, client.ObjectKeyFromObject(want), current); err != nil {
+			return client.IgnoreNotFound(fmt.Errorf("reading the conflicting %T: %w", want, err))
+		}
+	}
+	if !metav1.IsControlledBy(current, owner) {
+		of, err := apiutil.GVKForObject(owner, c.Scheme())
+		if err != nil {
+			return fmt.Errorf("naming the kind of %T: %w", owner, err)
+		}
+		return Again(nameTakenDelay, Invalid("NameTaken", fmt.Errorf("%s %s already exists and is not of the %s", want.GetObjectKind().GroupVersionKind().Kind,
+			client.ObjectKeyFromObject(want), of.Kind)))
+	}
+	_, err = application.Apply(ctx, c, current)
+	return err
 }

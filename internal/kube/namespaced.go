@@ -38,6 +38,8 @@ type NamespacedWatch struct {
 	object     client.Object
 	nsSelector labels.Selector
 	selector   labels.Selector
+	// Transform, if any, trims objects before they are cached. It must be set before the watch starts.
+	Transform func(client.Object)
 
 	wake     chan struct{}
 	mu       sync.RWMutex
@@ -155,6 +157,7 @@ func (w *NamespacedWatch) startInformer(ctx context.Context, cluster Cluster, na
 		Object:    w.object,
 		Namespace: namespace,
 		Labels:    w.selector.String(),
+		Transform: w.Transform,
 		Changed:   w.handleChange,
 		Broken: func(err error) {
 			log.FromContext(ctx).V(1).Info("watch ended", "namespace", namespace, "reason", err.Error())

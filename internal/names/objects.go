@@ -80,6 +80,9 @@ func ServedNoncesSecret(consumer string) string {
 // RemoteCertificate names the Secret with the certificate issued for a ResourceSlice of a consumer.
 func RemoteCertificate(slice string) string { return shorten("liqo-remote-certificate-"+slice, 253) }
 
+// RemotePodPolicy names the NetworkPolicy that admits by address the remote pods that another one admits by labels.
+func RemotePodPolicy(policy string) string { return shorten(policy+"-remote-pods", 253) }
+
 // VirtualNodeBinding names the bindings of a virtual kubelet's roles, in the cluster and in each namespace.
 func VirtualNodeBinding(virtualNode string) string { return shorten("liqo-node-"+virtualNode, 253) }
 

@@ -56,7 +56,11 @@ func TestNetworkPolicies(t *testing.T) {
 	}
 	remote, home := seen(t, b, a.ID), seen(t, a, b.ID)
 	s.seenRemote, s.seenHome = func(text string) string { return remote(text).String() }, func(text string) string { return home(text).String() }
-	t.Run("reflected", s.policies)
+	if knowsOwnPodsOnly(t) {
+		t.Run("in_the_consumer", s.admitted)
+	} else {
+		t.Run("reflected", s.policies)
+	}
 	t.Run("values_of_the_provider", s.values)
 }
 
@@ -97,6 +101,32 @@ func (s *policyStory) policies(t *testing.T) {
 	kubectl(t, a, "", "annotate", "networkpolicy", "clients-only", "to-clients-only", "-n", s.p.Namespace, "liqo.io/skip-reflection=true")
 	reaches("the copy of the ingress policy to go", true)
 	answers("the copy of the egress policy to go", true)
+}
+
+// knowsOwnPodsOnly reports whether the CNI plugin of the consumer knows the labels of pods on its own nodes only. The suite has Cilium if
+// clusters with it are given.
+func knowsOwnPodsOnly(t *testing.T) bool {
+	t.Helper()
+	return strings.Contains(kubectl(t, a, "", "api-versions"), "cilium.io/")
+}
+
+// admitted has the policies of the story for the pods at home, which reach remote pods and are reached by them where labels say so.
+func (s *policyStory) admitted(t *testing.T) {
+	kubectl(t, a, "", "label", "pod", "away", "-n", s.p.Namespace, "--overwrite", "app=other") // so that no policy holds for it
+	kubectl(t, a, policiesYAML, "apply", "-n", s.p.Namespace, "-f", "-")
+	admitted := func(what string, want bool) {
+		t.Helper()
+		s.opens(t, "the pod in the provider "+what+" to reach the pod at home", "away", s.seenRemote(s.home.Status.PodIP), port, want)
+		s.opens(t, "the pod at home "+what+" to reach the pod in the provider", "home", s.away.Status.PodIP, port, want)
+	}
+	admitted("without the label", false)
+	kubectl(t, a, "", "label", "pod", "away", "-n", s.p.Namespace, "client=true")
+	admitted("with the label", true)
+	kubectl(t, a, "", "label", "pod", "away", "-n", s.p.Namespace, "client-")
+	admitted("without the label again", false)
+	kubectl(t, a, policiesYAML, "delete", "-n", s.p.Namespace, "-f", "-")
+	admitted("without policies", true)
+	kubectl(t, a, "", "label", "pod", "away", "-n", s.p.Namespace, "--overwrite", "app=web")
 }
 
 // values installs the provider with networking.peerAccess=offloaded and nodeAccess=false, and as it was.

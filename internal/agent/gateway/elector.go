@@ -228,6 +228,7 @@ func (e *elector) setActive(active bool, until time.Time) error {
 		return err
 	}
 	if e.active = active; active {
+		e.rule.RecordActive()
 		e.endpointDue.Send()
 		if !e.options.Server { // a NAT may map the port of an earlier term to a former replica of the server
 			if err := e.device.Rebind(); err != nil {
@@ -461,7 +462,14 @@ func (e *elector) hasStandby() bool {
 	return e.rule.HasStandby(time.Now())
 }
 
-// silentReplicas returns the other running replicas, if this one is active and none of them may take over.
+// isReplaced reports whether the Lease of this replica was deleted, or has another holder.
+func (e *elector) isReplaced(ctx context.Context) bool {
+	lease := &coordinationv1.Lease{}
+	err := e.live.Get(ctx, client.ObjectKey{Namespace: e.options.Namespace, Name: names.Gateway(e.options.Name)}, lease)
+	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && holderOf(lease) != e.options.Pod
+}
+
+// silentReplicas returns the other running replicas, if this one holds the Lease and none of them may take over.
 func (e *elector) silentReplicas() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()

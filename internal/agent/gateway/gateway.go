@@ -210,7 +210,7 @@ func (g *gateway) runOnce(ctx context.Context) (time.Duration, error) {
 	}
 	standby, ends := g.isStandby(snapshot), g.ending.Err() != nil && !g.isActive(snapshot)
 	if g.elector != nil {
-		standby, ends = g.followElection(snapshot)
+		standby, ends = g.followElection(ctx, snapshot)
 	}
 	if wait := g.sayGoodbye(standby || ends); wait > 0 {
 		return wait, nil
@@ -247,8 +247,9 @@ func (g *gateway) runOnce(ctx context.Context) (time.Duration, error) {
 }
 
 // followElection tells the elector of the replicas, and returns whether this one stands by, and whether it ends now: an active one ends when
-// another can take over, or when nodes reach a pod that takes part in no election.
-func (g *gateway) followElection(snapshot *agent.Snapshot) (standby, ends bool) {
+// another can take over, or when nodes reach a pod that takes part in no election. The list of replicas lacks one that just crashed, too, whose next
+// process goes on while the Lease names it.
+func (g *gateway) followElection(ctx context.Context, snapshot *agent.Snapshot) (standby, ends bool) {
 	var replicas []networkingv1beta1.GatewayReplica
 	switch own := snapshot.Objects[g.planInput(snapshot).Of].(type) {
 	case *networkingv1beta1.GatewayServer:
@@ -267,7 +268,7 @@ func (g *gateway) followElection(snapshot *agent.Snapshot) (standby, ends bool) 
 		g.elector.log.V(1).Info("other replicas are not heard", "reason", err.Error())
 	}
 	active, told := g.elector.isActive(), g.ending.Err() != nil
-	return !active, told && (!active || elsewhere || g.elector.hasStandby()) || active && elsewhere && len(replicas) == 0
+	return !active, told && (!active || elsewhere || g.elector.hasStandby()) || active && elsewhere && len(replicas) == 0 && g.elector.isReplaced(ctx)
 }
 
 // unableAfter is how long a replica tries to apply its state before others are more able than it.
@@ -288,12 +289,17 @@ func (g *gateway) reportUnable(ctx context.Context, snapshot *agent.Snapshot, fa
 		g.warned = false
 		return
 	}
+	silent := g.elector.silentReplicas()
 	resigned, err := g.elector.resignLease(ctx)
 	if err != nil {
 		log.FromContext(ctx).Info("the Lease is not given up", "reason", err.Error())
 	}
 	switch own := snapshot.Objects[g.planInput(snapshot).Of]; {
 	case own == nil:
+	case resigned && len(silent) > 0:
+		g.reporter.Events.Eventf(own, nil, corev1.EventTypeWarning, reasonNoStandby, "Resign",
+			"replica %s could not apply its state and gave up the tunnel, to no known standby: %s does not answer on UDP %d. Allow that port between them. The state: %s",
+			g.options.Pod, strings.Join(silent, ", "), names.ReplicaPort, kube.Note(failed.Error()))
 	case resigned:
 		g.reporter.Events.Eventf(own, nil, corev1.EventTypeWarning, networkingv1beta1.ReasonApplyFailed, "Resign",
 			"replica %s gave up the tunnel, since it could not apply its state: %s", g.options.Pod, kube.Note(failed.Error()))
@@ -303,6 +309,9 @@ func (g *gateway) reportUnable(ctx context.Context, snapshot *agent.Snapshot, fa
 			"replica %s cannot apply its state, and no other replica can take over: %s", g.options.Pod, kube.Note(failed.Error()))
 	}
 }
+
+// reasonNoStandby is the reason of events that no replica is known to be able to take over.
+const reasonNoStandby = "NoStandby"
 
 // silenceLimit is how long other replicas run without an answer before an event tells that none can take over.
 const silenceLimit = 10 * time.Second
@@ -321,7 +330,7 @@ func (g *gateway) reportSilence(snapshot *agent.Snapshot) {
 	case !g.reported && time.Since(g.silent) >= silenceLimit:
 		g.reported = true
 		if own := snapshot.Objects[g.planInput(snapshot).Of]; own != nil {
-			g.reporter.Events.Eventf(own, nil, corev1.EventTypeWarning, "NoStandby", "Elect",
+			g.reporter.Events.Eventf(own, nil, corev1.EventTypeWarning, reasonNoStandby, "Elect",
 				"no replica can take over from %s: %s does not answer on UDP %d", g.options.Pod, strings.Join(silent, ", "), names.ReplicaPort)
 		}
 	}

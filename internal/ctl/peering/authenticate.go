@@ -75,7 +75,7 @@ func twoInstallations(cmd *cobra.Command, local, remote *cluster.ClusterFlags) {
 type Authentication struct {
 	*cluster.Session
 	Consumer, Provider *cluster.Cluster
-	// inBand makes the consumer reach the API server through the tunnel, proxyURL through that proxy.
+	// inBand makes the consumer reach the API server through the tunnel, proxyURL through that proxy. readState sets both.
 	inBand   bool
 	proxyURL string
 	// asBefore keeps an existing path through the tunnel, because no flag asks for another path.

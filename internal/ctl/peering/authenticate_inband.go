@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -41,12 +42,23 @@ func (a *Authentication) apiServerURL(ctx context.Context) (string, error) {
 	}
 	proxy, err := a.throughTunnel(ctx)
 	switch _, none := errors.AsType[*ui.Failure](err); {
+	case errors.Is(err, errNotConnected) && isProxyInTunnel(*a.have.Spec.ProxyURL):
+		a.inBand = true // it works again when the networks are connected
+		return *a.have.Spec.ProxyURL, nil
 	case none, apierrors.IsForbidden(err):
 		return "", nil // the existing proxy leads elsewhere
 	case err != nil || proxy != *a.have.Spec.ProxyURL:
 		return "", err
 	}
+	a.inBand = true
 	return proxy, nil
+}
+
+// isProxyInTunnel reports whether a proxy has the form of those that lead through a tunnel.
+func isProxyInTunnel(proxy string) bool {
+	at, found := strings.CutPrefix(proxy, "http://")
+	to, err := netip.ParseAddrPort(at)
+	return found && err == nil && to.Port() == names.ProxyPort
 }
 
 // throughTunnel returns the URL of the provider's proxy, with its address as the consumer sees it.

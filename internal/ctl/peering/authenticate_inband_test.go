@@ -105,6 +105,29 @@ func TestInBandPathStays(t *testing.T) {
 			t.Errorf("%s: it is %q: %v", v.name, r.proxyURL, err)
 		}
 	}
+	// The networks are not connected for now, or the provider's external CIDR is another one, which the consumer does not know yet.
+	for _, address := range []ipamv1alpha1.IPStatus{{IP: "10.99.0.9", CIDR: "10.99.0.0/16"}, {IP: "10.70.0.9", CIDR: "10.70.0.0/16"}} {
+		if err := c.Client.Delete(t.Context(), ip); err != nil {
+			t.Fatal(err)
+		}
+		ip = &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: ip.Namespace, Name: ip.Name}, Spec: ip.Spec}
+		testkit.Create(t, c.Client, ip)
+		testkit.UpdateStatus(t, c.Client, ip, func(ip *ipamv1alpha1.IP) { ip.Status.IP, ip.Status.CIDR = address.IP, address.CIDR })
+		for have, want := range map[string]string{tunnel: tunnel, "http://proxy.example:3128": "", "http://10.71.0.9:3128": "", "https://10.71.0.9:8118": ""} {
+			testkit.Update(t, c.Client, tenant, func(tenant *authv1beta1.Tenant) { tenant.Spec.ProxyURL = &have })
+			a := &Authentication{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), output, output)}, Consumer: rome, Provider: milan, asBefore: true}
+			if err := a.readState(t.Context()); err != nil || a.proxyURL != want || a.inBand != (want != "") {
+				t.Errorf("%s becomes %q, in-band %v, with the IP %s: %v", have, a.proxyURL, a.inBand, address.IP, err)
+			}
+		}
+		testkit.UpdateStatus(t, c.Client, cfg, func(cfg *networkingv1beta1.Configuration) { cfg.Status.Remote, cfg.Status.Conditions = nil, nil })
+	}
+	testkit.Update(t, c.Client, tenant, func(tenant *authv1beta1.Tenant) { tenant.Spec.ProxyURL = new(tunnel) })
+	// A command that connects the networks looks for the address afterwards.
+	r := &peeringRun{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), output, output)}, consumer: rome, provider: milan, options: &peerOptions{}}
+	if err := r.surveyAuthentication(t.Context()); err != nil || r.proxyURL != "" || !r.throughTunnel() {
+		t.Errorf("peer goes by %q, through the tunnel %v: %v", r.proxyURL, r.throughTunnel(), err)
+	}
 	if err := c.Client.Delete(t.Context(), ip); err != nil {
 		t.Fatal(err)
 	}

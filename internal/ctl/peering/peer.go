@@ -171,16 +171,7 @@ func (r *peeringRun) readState(ctx context.Context) error {
 		})
 	}
 	p.Add(func(ctx context.Context, _ *ui.Printer) error {
-		if r.throughTunnel() { // the address of the proxy is unknown before the networks are connected
-			if _, err := apiServerProxy(ctx, r.provider); err != nil {
-				return wrapEnsuring("authentication", r.provider.WrapWithCluster(err))
-			}
-		}
-		a := &Authentication{Session: r.Session, Consumer: r.consumer, Provider: r.provider, proxyURL: r.options.proxyURL, asBefore: !r.options.wayAsked}
-		a.inBand = r.options.inBand && r.options.networkingDisabled // through an existing tunnel
-		err := a.readState(ctx)
-		r.proxyURL = a.proxyURL
-		return wrapEnsuring("authentication", err)
+		return wrapEnsuring("authentication", r.surveyAuthentication(ctx))
 	})
 	if r.options.createSlice {
 		key := client.ObjectKey{Namespace: r.consumer.Namespace, Name: r.provider.ID}
@@ -193,6 +184,22 @@ func (r *peeringRun) readState(ctx context.Context) error {
 		})
 	}
 	return p.Run(ctx)
+}
+
+// surveyAuthentication reads the state of the authentication, and how the consumer reaches the API server.
+func (r *peeringRun) surveyAuthentication(ctx context.Context) error {
+	if r.throughTunnel() { // the address of the proxy is unknown before the networks are connected
+		if _, err := apiServerProxy(ctx, r.provider); err != nil {
+			return r.provider.WrapWithCluster(err)
+		}
+	}
+	a := &Authentication{Session: r.Session, Consumer: r.consumer, Provider: r.provider, proxyURL: r.options.proxyURL, asBefore: !r.options.wayAsked}
+	a.inBand = r.options.inBand && r.options.networkingDisabled // through an existing tunnel
+	err := a.readState(ctx)
+	if r.proxyURL = a.proxyURL; a.inBand && a.asBefore && !r.options.networkingDisabled { // the exchange of networks may move the proxy
+		r.options.inBand, r.proxyURL = true, ""
+	}
+	return err
 }
 
 // surveyNetworks plans the tunnel. An existing tunnel of the other direction is reused.

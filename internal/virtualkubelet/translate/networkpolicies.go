@@ -5,6 +5,7 @@ package translate
 
 import (
 	"fmt"
+	"iter"
 	"net/netip"
 	"slices"
 
@@ -147,32 +148,13 @@ func (p *policyTranslation) translatePeers(rule string, peers []networkingv1.Net
 // selectPods returns the peer that selects pods in the provider, nil for none, and all pods that the peer selects.
 func (p *policyTranslation) selectPods(peer *networkingv1.NetworkPolicyPeer) (selected *networkingv1.NetworkPolicyPeer, pods []PolicyPod) {
 	p.checkSelector(peer.PodSelector)
-	podSelector, namespaceSelector := labels.Everything(), labels.Nothing()
-	var err, also error
-	if peer.PodSelector != nil {
-		podSelector, err = metav1.LabelSelectorAsSelector(peer.PodSelector)
-	}
-	if peer.NamespaceSelector != nil {
-		namespaceSelector, also = metav1.LabelSelectorAsSelector(peer.NamespaceSelector)
-	}
-	if err != nil || also != nil {
-		return nil, nil // the API server accepts only valid selectors
-	}
 	var remotes []string
-	for _, ns := range p.view.Namespaces {
-		own := peer.NamespaceSelector == nil && ns.Name == p.namespace
-		if !own && !namespaceSelector.Matches(ns.Labels) {
-			continue
-		}
+	for ns := range selectNamespaces(peer, p.namespace, p.view.Namespaces) {
 		if ns.Remote != "" {
 			remotes = append(remotes, ns.Remote)
 		}
-		for _, pod := range ns.Pods {
-			if podSelector.Matches(pod.Labels) {
-				pods = append(pods, pod)
-				p.dns = p.dns || ns.Name == metav1.NamespaceSystem
-			}
-		}
+		pods = append(pods, ns.Pods...)
+		p.dns = p.dns || ns.Name == metav1.NamespaceSystem && len(ns.Pods) > 0
 	}
 	switch {
 	case peer.NamespaceSelector == nil:
@@ -184,6 +166,33 @@ func (p *policyTranslation) selectPods(peer *networkingv1.NetworkPolicyPeer) (se
 	return &networkingv1.NetworkPolicyPeer{PodSelector: peer.PodSelector, NamespaceSelector: &metav1.LabelSelector{
 		MatchExpressions: []metav1.LabelSelectorRequirement{{Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpIn, Values: remotes}},
 	}}, pods
+}
+
+// selectNamespaces returns the namespaces that a peer of a policy in namespace selects by labels, each with only the pods that it selects.
+func selectNamespaces(peer *networkingv1.NetworkPolicyPeer, namespace string, all []PolicyNamespace) iter.Seq[PolicyNamespace] {
+	podSelector, namespaceSelector := labels.Everything(), labels.Nothing()
+	var err, also error
+	if peer.PodSelector != nil {
+		podSelector, err = metav1.LabelSelectorAsSelector(peer.PodSelector)
+	}
+	if peer.NamespaceSelector != nil {
+		namespaceSelector, also = metav1.LabelSelectorAsSelector(peer.NamespaceSelector)
+	}
+	return func(yield func(PolicyNamespace) bool) {
+		if err != nil || also != nil {
+			return // the API server accepts only valid selectors
+		}
+		for _, ns := range all {
+			own := peer.NamespaceSelector == nil && ns.Name == namespace
+			if !own && !namespaceSelector.Matches(ns.Labels) {
+				continue
+			}
+			ns.Pods = slices.DeleteFunc(slices.Clone(ns.Pods), func(pod PolicyPod) bool { return !podSelector.Matches(pod.Labels) })
+			if !yield(ns) {
+				return
+			}
+		}
+	}
 }
 
 // checkSelector adds a problem if a selector of pods names a label that pods in the provider do not have.
