@@ -93,11 +93,13 @@ func (s *model) allowedSourceSets(of []allowedSource) (same, other datapath.Set)
 }
 
 // outerChains returns the chains for the outer packets of the fabric: untracked, hence without NAT, and dropped unless allowed by the
-// anti-spoofing sets or by the rules of more. Outgoing packets lose the mark of the inner packet, which would have another meaning outside.
+// anti-spoofing sets or by the rules of more. Packets lose the mark of the inner packet, and that of the outer one, whose meaning is another:
+// Cilium marks a packet of a pod with the identity of the pod, here of the gateway, and would take it for that of the inner source.
 func (s *model) outerChains(more ...rule) []datapath.Chain {
+	unmarked := datapath.SetNumber{Field: datapath.Mark, Number: 0}
 	rules := append(more,
-		rule{lookupIn("speakers", datapath.Source, datapath.InnerSource), datapath.Notrack{}, accept},
-		rule{lookupIn("other_speakers", datapath.Source, datapath.OtherInnerSource), datapath.Notrack{}, accept},
+		rule{lookupIn("speakers", datapath.Source, datapath.InnerSource), unmarked, datapath.Notrack{}, accept},
+		rule{lookupIn("other_speakers", datapath.Source, datapath.OtherInnerSource), unmarked, datapath.Notrack{}, accept},
 		dropCounted(CounterOuter),
 	)
 	return []datapath.Chain{
@@ -106,7 +108,7 @@ func (s *model) outerChains(more ...rule) []datapath.Chain {
 		),
 		newChain("outer_in", rules...),
 		newBaseChain("outer_out", datapath.Filter, datapath.Output, beforeTracking,
-			rule{isProtocol(datapath.UDP), toPort(names.FabricPort), datapath.SetNumber{Field: datapath.Mark, Number: 0}, datapath.Notrack{}},
+			rule{isProtocol(datapath.UDP), toPort(names.FabricPort), unmarked, datapath.Notrack{}},
 		),
 	}
 }
