@@ -381,7 +381,7 @@ func refusedWith(err error, text string) error {
 // connections are made to each replica: not one may fail. A machine that is busy may be late by some seconds.
 func TestRotationAvailability(t *testing.T) {
 	c := testkit.Cluster(t)
-	namespace, backends := install(t, c, 2, Options{Lifetime: 20 * time.Second, Settle: 6 * time.Second})
+	namespace, backends := install(t, c, 2, Options{Lifetime: 40 * time.Second, Settle: 12 * time.Second})
 	demo := offloaded(t, c, offv1beta1.LocalAndRemotePodOffloadingStrategyType)
 	soon(t, func() error {
 		p := pod(demo)
