@@ -294,6 +294,8 @@ for s in $list; do
 	playground | demo | e2e | attacks | network | hub | clusters | peerings | several | upgrade | losses | skew | monitoring | soak | bench | netbench) require_clusters ;;
 	esac || exit 1
 done
-for s in $list; do run_suite "$s"; done
+failed=
+for s in $list; do run_suite "$s" || failed+=" $s"; done # one run shows all that fails
 [ -n "${nested:-}" ] || { printf '\n' && cat "$times"; }
+[ -z "$failed" ] || { printf 'FAILED:%s, after %d s\n' "$failed" $((SECONDS - started_at)) && exit 1; }
 printf 'all suites (%s) passed in %d s\n' "$list" $((SECONDS - started_at))
