@@ -6,7 +6,6 @@ package consumer
 import (
 	"context"
 	"fmt"
-	"maps"
 	"net/netip"
 	"slices"
 	"strings"
@@ -33,7 +32,6 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
-	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/prefix"
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
@@ -41,8 +39,7 @@ import (
 // Settings of the policies for remote pods.
 const (
 	AdmitDetected = "auto"
-	AdmitAlways   = "true"
-	AdmitNever    = "false"
+	AdmitAlways   = "true" // any other value: never
 )
 
 // endpointGroups are API groups of CNI plugins that know a pod by its labels only if it runs on one of their nodes.
@@ -125,7 +122,7 @@ func ofAdmitting(_ context.Context, np *networkingv1.NetworkPolicy) []reconcile.
 func (r *remotePodPolicies) addWatches(mgr ctrl.Manager, b *builder.Builder) (*builder.Builder, error) {
 	offloaded := labels.SelectorFromSet(labels.Set{names.SchedulingEnabled: "true"})
 	pods := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Pod{}, offloaded, nil)
-	pods.Transform = trimToPeer
+	pods.Transform = func(obj client.Object) { translate.TrimPolicyPod(obj.(*corev1.Pod)) }
 	if err := mgr.Add(pods); err != nil {
 		return nil, fmt.Errorf("watching the pods of offloaded namespaces: %w", err)
 	}
@@ -139,17 +136,6 @@ func (r *remotePodPolicies) addWatches(mgr ctrl.Manager, b *builder.Builder) (*b
 		Watches(&networkingv1beta1.Configuration{}, all, builder.WithPredicates(placementChanged)).
 		Watches(&corev1.Namespace{}, all, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(pods.Source(r.podHandler())), nil
-}
-
-// trimToPeer trims a pod to what decides whether and under which addresses it is a peer.
-func trimToPeer(obj client.Object) {
-	pod := obj.(*corev1.Pod)
-	trimmed := corev1.Pod{
-		Spec:   corev1.PodSpec{HostNetwork: pod.Spec.HostNetwork},
-		Status: corev1.PodStatus{Phase: pod.Status.Phase, PodIPs: pod.Status.PodIPs},
-	}
-	trimmed.Namespace, trimmed.Name, trimmed.UID, trimmed.ResourceVersion, trimmed.Labels = pod.Namespace, pod.Name, pod.UID, pod.ResourceVersion, pod.Labels
-	*pod = trimmed
 }
 
 // podHandler enqueues, remotePodDebounce after a change, the policies that select a pod which changed.
@@ -175,8 +161,7 @@ func (r *remotePodPolicies) podHandler() handler.EventHandler {
 		CreateFunc: func(ctx context.Context, e event.CreateEvent, q queue) { changed(ctx, q, e.Object) },
 		DeleteFunc: func(ctx context.Context, e event.DeleteEvent, q queue) { changed(ctx, q, e.Object) },
 		UpdateFunc: func(ctx context.Context, e event.UpdateEvent, q queue) {
-			before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod)
-			if !maps.Equal(before.Labels, after.Labels) || !slices.Equal(before.Status.PodIPs, after.Status.PodIPs) || policy.Ended(before.Status.Phase) != policy.Ended(after.Status.Phase) {
+			if before, after := e.ObjectOld.(*corev1.Pod), e.ObjectNew.(*corev1.Pod); !translate.IsSamePolicyPod(before, after) {
 				changed(ctx, q, before, after)
 			}
 		},
@@ -282,7 +267,7 @@ func (r *remotePodPolicies) remotePods(ctx context.Context) ([]translate.PolicyN
 			return nil, fmt.Errorf("listing the pods of namespace %s: %w", ns.Name, err)
 		}
 		for j := range pods.Items {
-			if pod, ok := remotePeer(&pods.Items[j], isRemote); ok {
+			if pod, ok := translate.NewPolicyPod(&pods.Items[j], isRemote); ok {
 				ns.Pods = append(ns.Pods, pod)
 			}
 		}
@@ -292,17 +277,4 @@ func (r *remotePodPolicies) remotePods(ctx context.Context) ([]translate.PolicyN
 	}
 	r.grouped = out
 	return out, nil
-}
-
-func remotePeer(pod *corev1.Pod, isRemote func(netip.Addr) bool) (translate.PolicyPod, bool) {
-	peer := translate.PolicyPod{Labels: pod.Labels}
-	if pod.Spec.HostNetwork || policy.Ended(pod.Status.Phase) {
-		return peer, false
-	}
-	for _, ip := range pod.Status.PodIPs {
-		if a, err := netip.ParseAddr(ip.IP); err == nil && isRemote(a) {
-			peer.Addresses = append(peer.Addresses, a)
-		}
-	}
-	return peer, len(peer.Addresses) > 0
 }

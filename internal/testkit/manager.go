@@ -4,6 +4,7 @@
 package testkit
 
 import (
+	"cmp"
 	"context"
 	"testing"
 
@@ -17,7 +18,7 @@ import (
 // says as whom: c.Config has all rights, c.User those that the test gives.
 func Manager(t testing.TB, cfg *rest.Config, o kube.ManagerOptions, setup func(ctrl.Manager) error) (stop func()) {
 	t.Helper()
-	o.HealthAddress, o.MetricsAddress, o.RepeatNames = "0", "0", true
+	o.HealthAddress, o.MetricsAddress, o.RepeatNames = "0", cmp.Or(o.MetricsAddress, "0"), true
 	mgr, err := kube.NewManager(cfg, o)
 	if err != nil {
 		t.Fatalf("making a manager: %v", err)

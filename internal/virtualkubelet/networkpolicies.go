@@ -19,7 +19,6 @@ import (
 
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/multicluster"
-	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
@@ -152,9 +151,9 @@ func (p *policyPeers) startInformers() error {
 		return fmt.Errorf("preparing the namespaces of NetworkPolicies: %w", err)
 	}
 	pods, err := kube.NewInformer(kube.InformerOptions{
-		Cluster: p.cluster, Object: &corev1.Pod{}, Transform: trimPeerPod, Pack: true,
+		Cluster: p.cluster, Object: &corev1.Pod{}, Transform: func(obj client.Object) { translate.TrimPolicyPod(obj.(*corev1.Pod)) }, Pack: true,
 		Changed: func(old, now client.Object) {
-			if old == nil || now == nil || isOtherPeer(old.(*corev1.Pod), now.(*corev1.Pod)) {
+			if old == nil || now == nil || !translate.IsSamePolicyPod(old.(*corev1.Pod), now.(*corev1.Pod)) {
 				p.recordChange()
 			}
 		},
@@ -173,21 +172,6 @@ func trimNamespace(obj client.Object) {
 	trimmed := corev1.Namespace{}
 	trimmed.Name, trimmed.UID, trimmed.ResourceVersion, trimmed.Labels = ns.Name, ns.UID, ns.ResourceVersion, ns.Labels
 	*ns = trimmed
-}
-
-// trimPeerPod trims a pod to what decides whether and under which addresses it is a peer.
-func trimPeerPod(obj client.Object) {
-	pod := obj.(*corev1.Pod)
-	trimmed := corev1.Pod{
-		Spec:   corev1.PodSpec{HostNetwork: pod.Spec.HostNetwork},
-		Status: corev1.PodStatus{Phase: pod.Status.Phase, PodIPs: pod.Status.PodIPs},
-	}
-	trimmed.Namespace, trimmed.Name, trimmed.UID, trimmed.ResourceVersion, trimmed.Labels = pod.Namespace, pod.Name, pod.UID, pod.ResourceVersion, pod.Labels
-	*pod = trimmed
-}
-
-func isOtherPeer(old, now *corev1.Pod) bool {
-	return !maps.Equal(old.Labels, now.Labels) || !slices.Equal(old.Status.PodIPs, now.Status.PodIPs) || policy.Ended(old.Status.Phase) != policy.Ended(now.Status.Phase)
 }
 
 func (p *policyPeers) recordChange() {
@@ -218,16 +202,7 @@ func (p *policyPeers) groupPods() []translate.PolicyNamespace {
 	for _, obj := range p.pods.List() {
 		pod := obj.(*corev1.Pod)
 		i, known := at[pod.Namespace]
-		if !known || pod.Spec.HostNetwork || policy.Ended(pod.Status.Phase) {
-			continue
-		}
-		peer := translate.PolicyPod{Labels: pod.Labels}
-		for _, ip := range pod.Status.PodIPs {
-			if a, err := netip.ParseAddr(ip.IP); err == nil {
-				peer.Addresses = append(peer.Addresses, a)
-			}
-		}
-		if len(peer.Addresses) > 0 {
+		if peer, ok := translate.NewPolicyPod(pod, netip.Addr.IsValid); ok && known {
 			out[i].Pods = append(out[i].Pods, peer)
 		}
 	}

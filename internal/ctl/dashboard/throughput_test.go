@@ -18,6 +18,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
+	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
@@ -48,19 +49,7 @@ func newServedGateway(t *testing.T) *servedGateway {
 		metrics.Registry.MustRegister(counter)
 		t.Cleanup(func() { metrics.Registry.Unregister(counter) })
 	}
-	mgr, err := kube.NewManager(c.Config, kube.ManagerOptions{Name: "gateway", HealthAddress: "0", MetricsAddress: g.address, RepeatNames: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
-	})
+	testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "gateway", MetricsAddress: g.address}, func(ctrl.Manager) error { return nil })
 	testkit.Create(t, c.Client, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: g.liqo, Name: names.Diagnostics}})
 	testkit.Allow(t, c, "", "system:serviceaccount:"+g.liqo+":"+names.Diagnostics, rbacv1.PolicyRule{NonResourceURLs: []string{"/metrics"}, Verbs: []string{"get"}})
 	g.addGateway(t, "milan", map[string]string{names.GatewayActive: "true"}, "gw-metrics")

@@ -19,6 +19,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+	ctrl "sigs.k8s.io/controller-runtime"
 
 	"liqo.io/liqo/internal/ctl/cluster"
 	"liqo.io/liqo/internal/ctl/ctltest"
@@ -53,21 +54,8 @@ func (s *servedProbes) answer(results ...plan.ProbeResult) {
 func serveProbes(t *testing.T, c *testkit.ControlPlane) *servedProbes {
 	t.Helper()
 	s := &servedProbes{address: "127.0.0.1:" + strconv.Itoa(testkit.Port(t))}
-	mgr, err := kube.NewManager(c.Config, kube.ManagerOptions{Name: "agent", HealthAddress: "0", MetricsAddress: s.address, RepeatNames: true})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := mgr.AddMetricsServerExtraHandler(names.ProbePath, s); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	ended := make(chan error, 1)
-	go func() { ended <- mgr.Start(ctx) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-ended; err != nil {
-			t.Error(err)
-		}
+	testkit.Manager(t, c.Config, kube.ManagerOptions{Name: "agent", MetricsAddress: s.address}, func(mgr ctrl.Manager) error {
+		return mgr.AddMetricsServerExtraHandler(names.ProbePath, s)
 	})
 	return s
 }
