@@ -291,7 +291,7 @@ func (s Sources) readUserConfigurations(ctx context.Context, c client.Reader, ou
 }
 
 // Matters reports whether a change concerns an agent. Not relevant are heartbeats of nodes, statuses of other agents, the peers
-// that nodes reach, and the reason of a missing address.
+// that nodes reach, the reason of a missing address, and the reports of peers, which they may write at any rate.
 func Matters(old, now client.Object) bool {
 	switch now := now.(type) {
 	case *corev1.Node:
@@ -304,19 +304,31 @@ func Matters(old, now client.Object) bool {
 		return !maps.Equal(old.GetLabels(), now.Labels) || !maps.Equal(old.GetAnnotations(), now.Annotations)
 	case *offv1beta1.NamespaceOffloading:
 		return false // it only has to exist
+	case *networkingv1beta1.Configuration:
+		return peer.NetworksChanged(old.(*networkingv1beta1.Configuration), now)
+	case *networkingv1beta1.GatewayServer:
+		was, is := old.(*networkingv1beta1.GatewayServer).Status, now.Status
+		return specChanged(old, now) || was.MTU != is.MTU || !apiequality.Semantic.DeepEqual(was.InternalEndpoint, is.InternalEndpoint) || !slices.Equal(was.Replicas, is.Replicas)
+	case *networkingv1beta1.GatewayClient:
+		was, is := old.(*networkingv1beta1.GatewayClient).Status, now.Status
+		return specChanged(old, now) || was.MTU != is.MTU || !apiequality.Semantic.DeepEqual(was.InternalEndpoint, is.InternalEndpoint) || !slices.Equal(was.Replicas, is.Replicas)
 	case *networkingv1beta1.InternalNode:
 		was, is := old.(*networkingv1beta1.InternalNode).Status, now.Status
 		was.Peers, is.Peers = nil, nil
 		was.Conditions, is.Conditions = nil, nil
-		return old.GetGeneration() != now.GetGeneration() || !apiequality.Semantic.DeepEqual(was, is) ||
-			(old.GetDeletionTimestamp() == nil) != (now.GetDeletionTimestamp() == nil)
+		return specChanged(old, now) || !apiequality.Semantic.DeepEqual(was, is)
 	case *coordinationv1.Lease:
 		return !apiequality.Semantic.DeepEqual(old.(*coordinationv1.Lease).Spec.HolderIdentity, now.Spec.HolderIdentity)
 	case *ipamv1alpha1.Network:
 		return old.(*ipamv1alpha1.Network).Status.CIDR != now.Status.CIDR || !maps.Equal(old.GetLabels(), now.GetLabels())
 	case *networkingv1beta1.RouteConfiguration, *networkingv1beta1.FirewallConfiguration:
-		return old.GetGeneration() != now.GetGeneration() || !maps.Equal(old.GetLabels(), now.GetLabels()) ||
-			(old.GetDeletionTimestamp() == nil) != (now.GetDeletionTimestamp() == nil)
+		return specChanged(old, now)
 	}
 	return true
+}
+
+// specChanged reports whether the spec or the labels changed, or the object is being deleted now.
+func specChanged(old, now client.Object) bool {
+	return old.GetGeneration() != now.GetGeneration() || !maps.Equal(old.GetLabels(), now.GetLabels()) ||
+		(old.GetDeletionTimestamp() == nil) != (now.GetDeletionTimestamp() == nil)
 }

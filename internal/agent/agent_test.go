@@ -20,7 +20,8 @@ func TestMain(m *testing.M) { testkit.Main(m) }
 
 func TestRelevantChanges(t *testing.T) {
 	node, pod, member := &corev1.Node{}, &corev1.Pod{}, &networkingv1beta1.InternalNode{}
-	network := &ipamv1alpha1.Network{}
+	network, configuration := &ipamv1alpha1.Network{}, &networkingv1beta1.Configuration{}
+	gatewayClient, server := &networkingv1beta1.GatewayClient{}, &networkingv1beta1.GatewayServer{}
 	route, firewall := &networkingv1beta1.RouteConfiguration{}, &networkingv1beta1.FirewallConfiguration{}
 	for name, test := range map[string]struct {
 		now  client.Object
@@ -61,9 +62,46 @@ func TestRelevantChanges(t *testing.T) {
 		"how a network is": {network, func(o client.Object) {
 			o.(*ipamv1alpha1.Network).Status.Conditions = []metav1.Condition{{Type: "Allocated"}}
 		}, false},
-		"a prefix":                 {network, func(o client.Object) { o.(*ipamv1alpha1.Network).Status.CIDR = "10.71.0.0/16" }, true},
-		"whose a network is":       {network, func(o client.Object) { o.SetLabels(map[string]string{"a": "b"}) }, true},
-		"anything of another kind": {&networkingv1beta1.Configuration{}, func(client.Object) {}, true},
+		"a prefix":           {network, func(o client.Object) { o.(*ipamv1alpha1.Network).Status.CIDR = "10.71.0.0/16" }, true},
+		"whose a network is": {network, func(o client.Object) { o.SetLabels(map[string]string{"a": "b"}) }, true},
+		"the networks that a peer reports": {configuration, func(o client.Object) {
+			status := &o.(*networkingv1beta1.Configuration).Status
+			status.ReportedRemote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.71.0.0/16"}}}
+			status.Conditions = []metav1.Condition{{Type: "Applied", Message: "the peer reports other networks"}}
+		}, false},
+		"the networks of a peer": {configuration, func(o client.Object) { o.SetGeneration(2) }, true},
+		"local networks of a peer": {configuration, func(o client.Object) {
+			o.(*networkingv1beta1.Configuration).Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.71.0.0/16"}}}
+		}, true},
+		"networks that local ones are for": {configuration, func(o client.Object) {
+			o.(*networkingv1beta1.Configuration).Status.ObservedRemote = &networkingv1beta1.ClusterConfig{}
+		}, true},
+		"whether networks are allocated": {configuration, func(o client.Object) {
+			o.(*networkingv1beta1.Configuration).Status.Conditions = []metav1.Condition{{Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue}}
+		}, true},
+		"the endpoint that a peer reports": {gatewayClient, func(o client.Object) {
+			o.(*networkingv1beta1.GatewayClient).Status.Endpoint = &networkingv1beta1.EndpointStatus{Addresses: []string{"192.0.2.1"}, Port: 51820}
+		}, false},
+		"where a client runs": {gatewayClient, func(o client.Object) {
+			o.(*networkingv1beta1.GatewayClient).Status.InternalEndpoint = &networkingv1beta1.InternalGatewayEndpoint{IP: new(networkingv1beta1.IP("10.200.1.9"))}
+		}, true},
+		"the replicas of a client": {gatewayClient, func(o client.Object) {
+			o.(*networkingv1beta1.GatewayClient).Status.Replicas = []networkingv1beta1.GatewayReplica{{Name: "a", IP: "10.200.1.9"}}
+		}, true},
+		"the MTU of a client":    {gatewayClient, func(o client.Object) { o.(*networkingv1beta1.GatewayClient).Status.MTU = 1400 }, true},
+		"that a client is to go": {gatewayClient, func(o client.Object) { o.SetDeletionTimestamp(new(metav1.Now())) }, true},
+		"the endpoint of the server": {server, func(o client.Object) {
+			o.(*networkingv1beta1.GatewayServer).Status.Endpoint = &networkingv1beta1.EndpointStatus{}
+		}, false},
+		"where a server runs": {server, func(o client.Object) {
+			o.(*networkingv1beta1.GatewayServer).Status.InternalEndpoint = &networkingv1beta1.InternalGatewayEndpoint{IP: new(networkingv1beta1.IP("10.200.1.9"))}
+		}, true},
+		"the replicas of a server": {server, func(o client.Object) {
+			o.(*networkingv1beta1.GatewayServer).Status.Replicas = []networkingv1beta1.GatewayReplica{{Name: "a", IP: "10.200.1.9"}}
+		}, true},
+		"the MTU of a server":      {server, func(o client.Object) { o.(*networkingv1beta1.GatewayServer).Status.MTU = 1400 }, true},
+		"whose a server is":        {server, func(o client.Object) { o.SetLabels(map[string]string{"a": "b"}) }, true},
+		"anything of another kind": {&networkingv1beta1.PublicKey{}, func(client.Object) {}, true},
 	} {
 		old := test.now.DeepCopyObject().(client.Object)
 		now := test.now.DeepCopyObject().(client.Object)

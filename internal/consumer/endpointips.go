@@ -15,7 +15,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
-	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
@@ -158,8 +157,7 @@ func mapsOthers(foreign client.Object) bool {
 
 // placementChanged filters out changes of a Configuration that do not concern the networks of the peer.
 var placementChanged = predicate.Funcs{UpdateFunc: func(ev event.UpdateEvent) bool {
-	before, after := ev.ObjectOld.(*networkingv1beta1.Configuration), ev.ObjectNew.(*networkingv1beta1.Configuration)
-	return before.Generation != after.Generation || !apiequality.Semantic.DeepEqual(before.Status, after.Status)
+	return peer.NetworksChanged(ev.ObjectOld.(*networkingv1beta1.Configuration), ev.ObjectNew.(*networkingv1beta1.Configuration))
 }}
 
 // Reconcile makes the IPs of a namespace those that its endpoints need.

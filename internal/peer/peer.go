@@ -10,14 +10,17 @@ import (
 	"crypto"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/selection"
@@ -160,6 +163,20 @@ func LocalClusterID(ctx context.Context, c client.Reader, liqoNamespace string) 
 func isSecond(c *networkingv1beta1.Configuration) bool {
 	placed := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
 	return placed != nil && placed.Reason == networkingv1beta1.ReasonAnotherConfiguration
+}
+
+// NetworksChanged reports whether a change of a Configuration concerns its use or the networks of the peer. The reports of the peer do not: it may
+// write them at any rate.
+func NetworksChanged(before, after *networkingv1beta1.Configuration) bool {
+	placed := func(c *networkingv1beta1.Configuration) (out metav1.Condition) {
+		if found := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured); found != nil {
+			out = metav1.Condition{Status: found.Status, Reason: found.Reason, ObservedGeneration: found.ObservedGeneration}
+		}
+		return out
+	}
+	return before.Generation != after.Generation || !maps.Equal(before.Labels, after.Labels) || (before.DeletionTimestamp == nil) != (after.DeletionTimestamp == nil) ||
+		!apiequality.Semantic.DeepEqual(before.Status.Remote, after.Status.Remote) ||
+		!apiequality.Semantic.DeepEqual(before.Status.ObservedRemote, after.Status.ObservedRemote) || placed(before) != placed(after)
 }
 
 // Key returns the private key that this cluster uses with one provider, for all its certificates and proofs. Key

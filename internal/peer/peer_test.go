@@ -142,3 +142,35 @@ func TestConfigurationPrecedence(t *testing.T) {
 		t.Errorf("while there is no other: %v", got)
 	}
 }
+
+func TestNetworksChanged(t *testing.T) {
+	const placed = networkingv1beta1.ConditionNetworkCIDRsConfigured
+	networks := &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.71.0.0/16"}}}
+	for name, test := range map[string]struct {
+		edit func(*networkingv1beta1.Configuration)
+		want bool
+	}{
+		"reported": {func(c *networkingv1beta1.Configuration) { c.Status.ReportedRemote = networks }, false},
+		"agreed":   {func(c *networkingv1beta1.Configuration) { c.Status.AgreedRemote = networks }, false},
+		"applied":  {func(c *networkingv1beta1.Configuration) { c.Status.Conditions[0].Status = metav1.ConditionFalse }, false},
+		"message":  {func(c *networkingv1beta1.Configuration) { c.Status.Conditions[1].Message = "another" }, false},
+		"reason": {func(c *networkingv1beta1.Configuration) {
+			c.Status.Conditions[1].Reason = networkingv1beta1.ReasonAnotherConfiguration
+		}, true},
+		"placed":   {func(c *networkingv1beta1.Configuration) { c.Status.Conditions[1].Status = metav1.ConditionFalse }, true},
+		"local":    {func(c *networkingv1beta1.Configuration) { c.Status.Remote = networks }, true},
+		"observed": {func(c *networkingv1beta1.Configuration) { c.Status.ObservedRemote = networks }, true},
+		"spec":     {func(c *networkingv1beta1.Configuration) { c.Generation++ }, true},
+		"label":    {func(c *networkingv1beta1.Configuration) { c.Labels = map[string]string{"a": "b"} }, true},
+		"deletion": {func(c *networkingv1beta1.Configuration) { c.DeletionTimestamp = new(metav1.Now()) }, true},
+	} {
+		before := &networkingv1beta1.Configuration{Status: networkingv1beta1.ConfigurationStatus{Conditions: []metav1.Condition{
+			{Type: "Applied", Status: metav1.ConditionTrue}, {Type: placed, Status: metav1.ConditionTrue},
+		}}}
+		after := before.DeepCopy()
+		test.edit(after)
+		if got := peer.NetworksChanged(before, after); got != test.want {
+			t.Errorf("%s: %t, want %t", name, got, test.want)
+		}
+	}
+}

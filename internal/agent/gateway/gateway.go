@@ -16,6 +16,7 @@ import (
 
 	"github.com/fsnotify/fsnotify"
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -194,9 +195,13 @@ type gateway struct {
 	comeback  recoveryDelay   // of the tunnel
 }
 
-// isRelevant extends the common filter by the reports of nodes about this peer.
+// isRelevant extends the common filter by the reports of nodes about this peer, and by the report of the peer where its server is.
 func (g *gateway) isRelevant(old, now client.Object) bool {
 	if was, ok := old.(*networkingv1beta1.InternalNode); ok && nodeReportOf(was, g.options.RemoteClusterID).Value != nodeReportOf(now.(*networkingv1beta1.InternalNode), g.options.RemoteClusterID).Value {
+		return true
+	}
+	if was, ok := old.(*networkingv1beta1.GatewayClient); ok && !g.options.Server && client.ObjectKeyFromObject(now) == (client.ObjectKey{Namespace: g.options.Namespace, Name: g.options.Name}) &&
+		!apiequality.Semantic.DeepEqual(was.Status.Endpoint, now.(*networkingv1beta1.GatewayClient).Status.Endpoint) {
 		return true
 	}
 	return agent.Matters(old, now) || g.reporter.Lost(old, now)

@@ -145,3 +145,21 @@ func TestNodeReports(t *testing.T) {
 		}
 	}
 }
+
+func TestReportedEndpointMattersToItsGateway(t *testing.T) {
+	old := &networkingv1beta1.GatewayClient{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "rome"}}
+	now := old.DeepCopy()
+	now.Status.Endpoint = &networkingv1beta1.EndpointStatus{Addresses: []string{"192.0.2.1"}, Port: 51820}
+	for name, test := range map[string]struct {
+		options Options
+		want    bool
+	}{
+		"own":     {Options{Namespace: "tenant", Name: "rome"}, true},
+		"another": {Options{Namespace: "tenant", Name: "milan"}, false},
+		"server":  {Options{Namespace: "tenant", Name: "rome", Server: true}, false},
+	} {
+		if got := (&gateway{options: test.options}).isRelevant(old, now); got != test.want {
+			t.Errorf("%s: the endpoint matters: %t, want %t", name, got, test.want)
+		}
+	}
+}
