@@ -70,6 +70,17 @@ func Trouble(fc *liqov1beta1.ForeignCluster) string {
 	return ""
 }
 
+// Misbehaviour returns the condition of a peer that sends to the crd-replicator more than a limit, nil for none. What a virtual kubelet sees is
+// a condition of the module offloading.
+func Misbehaviour(fc *liqov1beta1.ForeignCluster) *liqov1beta1.Condition {
+	for i := range fc.Status.Conditions {
+		if c := &fc.Status.Conditions[i]; c.Type == liqov1beta1.PeerMisbehaves {
+			return c
+		}
+	}
+	return nil
+}
+
 // Namespaces returns the selector of the tenant namespaces of all peerings.
 func Namespaces() labels.Selector {
 	known, err := labels.NewRequirement(names.RemoteClusterID, selection.Exists, nil)

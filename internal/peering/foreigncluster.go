@@ -202,11 +202,10 @@ func (f *foreignClusters) writeStatus(ctx context.Context, fc *liqov1beta1.Forei
 	want.Status.Conditions = fc.Status.Conditions
 	keepTimes(&want.Status.Modules, fc.Status.Modules, metav1.Now())
 	f.recordEvents(want)
-	if equality.Semantic.DeepEqual(want.Status, fc.Status) {
-		return nil
-	}
-	if err := client.IgnoreNotFound(f.client.Status().Patch(ctx, want, client.MergeFrom(fc))); err != nil {
-		return fmt.Errorf("writing the status of ForeignCluster %s: %w", fc.Name, err)
+	if !equality.Semantic.DeepEqual(want.Status, fc.Status) {
+		if err := client.IgnoreNotFound(f.client.Status().Patch(ctx, want, client.MergeFrom(fc))); err != nil {
+			return fmt.Errorf("writing the status of ForeignCluster %s: %w", fc.Name, err)
+		}
 	}
 	for _, e := range f.failures.findEvents(want, fc.Status.Modules, want.Status.Modules, time.Now()) {
 		f.emit(want, e)

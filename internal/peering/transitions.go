@@ -53,7 +53,7 @@ func isWorking(s liqov1beta1.ConditionStatus) bool {
 	return s == liqov1beta1.ConditionEstablished || s == liqov1beta1.ConditionReady
 }
 
-// findEvents returns the events about a changed status: what worked and fails, and what failed and works again. A part that is new, or that is
+// findEvents returns the events about a status: what worked and fails, and what failed and works again. A part that is new, or that is
 // not used any more, is neither.
 func (f *failures) findEvents(fc *liqov1beta1.ForeignCluster, before, after liqov1beta1.Modules, now time.Time) []kube.Event {
 	var events []kube.Event
@@ -80,7 +80,32 @@ func (f *failures) findEvents(fc *liqov1beta1.ForeignCluster, before, after liqo
 			}
 		}
 	}
-	return joinEvents(events)
+	return joinEvents(append(events, f.findMisbehaviour(fc, after.Offloading, now)...))
+}
+
+// findMisbehaviour returns the event about a peer that begins to exceed a limit, or that no longer does. The condition is present meanwhile
+// only; an earlier process told of one that is older than this process.
+func (f *failures) findMisbehaviour(fc *liqov1beta1.ForeignCluster, offloading liqov1beta1.Module, now time.Time) []kube.Event {
+	part := failedPart{fc.UID, liqov1beta1.PeerMisbehaves}
+	known, lasts := f.known.Get(part)
+	conditions := slices.Concat(fc.Status.Conditions, offloading.Conditions)
+	i := slices.IndexFunc(conditions, func(c liqov1beta1.Condition) bool { return c.Type == liqov1beta1.PeerMisbehaves })
+	switch {
+	case i >= 0 && !lasts:
+		c := conditions[i]
+		f.known.Add(part, failure{c.LastTransitionTime.Time, c.Reason})
+		if c.LastTransitionTime.Time.Before(f.started.Truncate(time.Second)) {
+			return nil
+		}
+		return []kube.Event{{Type: corev1.EventTypeWarning, Reason: c.Reason, Message: c.Message}}
+	case i < 0 && lasts:
+		f.known.Remove(part)
+		began := known.(failure)
+		return []kube.Event{{Type: corev1.EventTypeNormal, Reason: peer.ReasonHealed, Message: fmt.Sprintf(
+			"the peer keeps to its limits again, %s after %s", now.Sub(began.since).Round(time.Second), began.reason,
+		)}}
+	}
+	return nil
 }
 
 // endFailure returns the failure of a part that works again. One that began before this process is known from the condition.

@@ -32,6 +32,7 @@ func TestFailureEvents(t *testing.T) {
 		at            int // minute
 		before, after liqov1beta1.Modules
 	}
+	tooMuch := liqov1beta1.Modules{Offloading: with(at(20), liqov1beta1.ConditionError, "TooManyWrites", liqov1beta1.PeerMisbehaves).Networking}
 	for name, tc := range map[string]struct {
 		started int // minute of the start of the process
 		steps   []step
@@ -50,6 +51,10 @@ func TestFailureEvents(t *testing.T) {
 		}},
 		"heals_after_restart":       {25, []step{{30, broken, works}}, []string{"Normal Healed: NetworkConnectionStatus is Established again, after 10m0s of ConnectionError"}},
 		"established_after_restart": {2, []step{{5, with(at(1), liqov1beta1.ConditionPending, "ConnectionPending", connection), works}}, nil},
+		"misbehaves": {0, []step{{20, works, tooMuch}, {21, tooMuch, tooMuch}, {30, tooMuch, works}, {31, works, works}}, []string{
+			"Warning TooManyWrites: why", "Normal Healed: the peer keeps to its limits again, 10m0s after TooManyWrites",
+		}},
+		"misbehaves_after_restart": {25, []step{{26, tooMuch, tooMuch}, {30, tooMuch, works}}, []string{"Normal Healed: the peer keeps to its limits again, 10m0s after TooManyWrites"}},
 		"two_at_once": {0, []step{
 			{20, with(at(1), liqov1beta1.ConditionReady, "", connection, gateway), with(at(20), liqov1beta1.ConditionNotReady, "", connection, gateway)},
 			{21, with(at(20), liqov1beta1.ConditionNotReady, "", connection, gateway), with(at(21), liqov1beta1.ConditionReady, "", connection, gateway)},

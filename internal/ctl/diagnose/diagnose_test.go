@@ -112,6 +112,7 @@ func TestRules(t *testing.T) {
 	leaving := ofMilan("leaving")
 	leaving.DeletionTimestamp, leaving.Finalizers = new(metav1.NewTime(now.Add(-time.Hour))), []string{"liqo.io/x"}
 	milan := []liqov1beta1.ForeignCluster{{ObjectMeta: metav1.ObjectMeta{Name: "milan"}, Spec: liqov1beta1.ForeignClusterSpec{ClusterID: "milan"}}}
+	greedy := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "turin"}, Status: liqov1beta1.ForeignClusterStatus{Conditions: []liqov1beta1.Condition{tooMuch}}}
 	connected := &liqov1beta1.ForeignCluster{Spec: liqov1beta1.ForeignClusterSpec{ClusterID: "milan"}}
 	connected.Status.Modules.Networking.Enabled = true
 	for name, tc := range map[string]struct {
@@ -166,6 +167,9 @@ func TestRules(t *testing.T) {
 		"deletions/begun": {Facts{Now: now.Add(-59 * time.Minute), Slices: []authv1beta1.ResourceSlice{{ObjectMeta: leaving}}}, (*Facts).FindStuckDeletions, nil},
 		"tenant/cordoned": {Facts{Tenants: []authv1beta1.Tenant{{ObjectMeta: ofMilan("milan"), Spec: authv1beta1.TenantSpec{ClusterID: "milan", TenantCondition: authv1beta1.TenantConditionCordoned}}}},
 			func(f *Facts) []Finding { return f.findAuthentication(&milan[0]) }, []string{"warning Tenant tenant/milan: the Tenant is cordoned"}},
+		"peer/misbehaves": {Facts{Peers: []liqov1beta1.ForeignCluster{*greedy}}, func(f *Facts) []Finding { return f.newPeerGroup(greedy).Checks[0].Findings }, []string{
+			"failed ForeignCluster turin: TooManyWrites: what it does makes this cluster write too much",
+		}},
 		"slices/not_judged": {Facts{Slices: []authv1beta1.ResourceSlice{{ObjectMeta: ofMilan("s")}}}, func(f *Facts) []Finding { return f.findSlices(&milan[0]) },
 			[]string{"warning ResourceSlice tenant/s: the provider has neither accepted nor denied it"}},
 		"slices/endless_message": {Facts{Slices: []authv1beta1.ResourceSlice{{ObjectMeta: ofMilan("s"), Status: authv1beta1.ResourceSliceStatus{Conditions: []authv1beta1.ResourceSliceCondition{{
@@ -232,6 +236,9 @@ func TestRules(t *testing.T) {
 		})
 	}
 }
+
+// tooMuch is the condition of a peer that sends more than a limit.
+var tooMuch = liqov1beta1.Condition{Type: liqov1beta1.PeerMisbehaves, Status: liqov1beta1.ConditionError, Reason: "TooManyWrites", Message: "what it does makes this cluster write too much"}
 
 func TestUnreadableFacts(t *testing.T) {
 	f := &Facts{Unreadable: map[string]string{"Node": "no rights"}}

@@ -212,6 +212,19 @@ func TestExplanations(t *testing.T) {
 		"node/withdrawn": {node("milan"), func(s *Scene) {
 			s.Nodes[0].Status.Conditions = append(s.Nodes[0].Status.Conditions, corev1.NodeCondition{Type: "ResourceSliceWithdrawn", Status: corev1.ConditionTrue, Message: "denied"})
 		}, []string{"failed: Node milan: denied"}},
+		"node/peer_misbehaves": {node("milan"), func(s *Scene) {
+			s.Peers[0].Status.Conditions = append(s.Peers[0].Status.Conditions, tooMuch)
+			s.Nodes[0].Status.Conditions = append(s.Nodes[0].Status.Conditions, corev1.NodeCondition{Type: "PeerMisbehaves", Status: corev1.ConditionTrue, Reason: "ListTooLarge", Message: "a list is too large"})
+		}, []string{"warning: ForeignCluster milan: TooManyWrites: what it does makes this cluster write too much", "warning: Node milan: ListTooLarge: a list is too large"}},
+		"pod/peer_misbehaves": {pod, func(s *Scene) {
+			runs(s, "milan")
+			s.Pod.Status = corev1.PodStatus{Phase: corev1.PodPending, ContainerStatuses: waiting("ErrImagePull")}
+			s.Peers[0].Status.Conditions = append(s.Peers[0].Status.Conditions, tooMuch)
+			s.Nodes[0].Status.Conditions = append(s.Nodes[0].Status.Conditions, corev1.NodeCondition{Type: "PeerMisbehaves", Status: corev1.ConditionTrue, Reason: "ListTooLarge", Message: "a list is too large"})
+		}, []string{
+			"warning: ForeignCluster milan: TooManyWrites: what it does makes this cluster write too much", "warning: Node milan: ListTooLarge: a list is too large",
+			"failed: Pod shop/web (in milan): ErrImagePull",
+		}},
 		"node/worker": {node("worker"), func(*Scene) {}, nil},
 		"node/worker_without_fabric": {node("worker"), func(s *Scene) {
 			s.DaemonSets = []appsv1.DaemonSet{{ObjectMeta: ofChart("fabric", ""), Status: appsv1.DaemonSetStatus{DesiredNumberScheduled: 2}}}

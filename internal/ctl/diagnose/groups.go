@@ -135,7 +135,7 @@ func (f *Facts) newPeerGroup(fc *liqov1beta1.ForeignCluster) Group {
 		return func() []Finding { return find(fc) }
 	}
 	return Group{PeerGroup(id), []Check{
-		f.newCheck("the clusters accept each other", of(f.findAuthentication), "Tenant"),
+		f.newCheck("the clusters accept each other", func() []Finding { return append(f.findAuthentication(fc), f.findMisbehaviour(fc)...) }, "Tenant"),
 		f.newCheck("certificates are renewed in time", gatheredBefore(certificates), Certificates),
 		f.newCheck("the versions of Liqo fit", of(f.findVersionGap)),
 		f.newCheck("network: the address ranges are agreed", of(f.findConfiguration), "Configuration"),

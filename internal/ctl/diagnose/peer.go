@@ -48,9 +48,17 @@ var guides = map[string]guide{
 	"NetworkConfigurationMissing": {"run liqoctl network init", "docs/troubleshooting.md#a-configuration-is-not-ready"},
 	"GatewayMissing":              {"run liqoctl network connect", "docs/troubleshooting.md#a-gateway-is-not-ready"},
 	"GatewaysNotReady":            {"see the pods of the gateway", "docs/troubleshooting.md#a-gateway-is-not-ready"},
+	"VirtualNodesNotReady":        {"see the VirtualNode and the pod of its virtual kubelet: liqoctl check names the fault", pageNode},
+	"VirtualNodesSomeNotReady":    {"see the VirtualNode and the pod of its virtual kubelet: liqoctl check names the fault", pageNode},
 	"NodesNotReady":               {"see the VirtualNode and its node: liqoctl check names the fault", pageNode},
 	"NodesSomeNotReady":           {"see the VirtualNode and its node: liqoctl check names the fault", pageNode},
 	"GatewaysSomeNotReady":        {"see the pods of the gateway", "docs/troubleshooting.md#a-gateway-is-not-ready"},
+
+	kube.ReasonAnswerTooLarge: misbehaviourGuide,
+	kube.ReasonListTooLarge:   misbehaviourGuide,
+	kube.ReasonTooManyObjects: misbehaviourGuide,
+	kube.ReasonTooManyWrites:  misbehaviourGuide,
+	"TooManyStatuses":         misbehaviourGuide,
 
 	"NonceNotFound":               {"the consumer runs liqoctl authenticate again", "docs/troubleshooting.md#noncenotfound"},
 	"NonceUsed":                   {"the consumer runs liqoctl authenticate again", "docs/troubleshooting.md#nonceused"},
@@ -67,6 +75,12 @@ var guides = map[string]guide{
 	"DefaultResourceSliceClassDisabled": {"ask for another class: liqoctl create resourceslice --class", "docs/troubleshooting.md#defaultresourcesliceclassdisabled"},
 	"TenantCordoned":                    {"in the provider, run: liqoctl activate tenant", "docs/troubleshooting.md#tenantcordoned"},
 	"TenantDrained":                     {"in the provider, run: liqoctl activate tenant", "docs/troubleshooting.md#tenantdrained"},
+}
+
+// misbehaviourGuide is what to do about a peer that sends more than a limit.
+var misbehaviourGuide = guide{
+	"ask the administrator of the peer; for a large provider raise --peer-cache-limit",
+	"docs/troubleshooting.md#answertoolarge-listtoolarge-toomanyobjects-toomanywrites-toomanystatuses",
 }
 
 // Advise returns what to do about an alert that begins with the reason of a condition, and the part of the documentation; "" if neither is known.
@@ -178,6 +192,23 @@ func (f *Facts) findAuthentication(fc *liqov1beta1.ForeignCluster) (all []Findin
 		}
 	}
 	return all
+}
+
+// findMisbehaviour returns that a peer sends more than a limit, and that the rest is not taken.
+func (f *Facts) findMisbehaviour(fc *liqov1beta1.ForeignCluster) []Finding {
+	if c := peer.Misbehaviour(fc); c != nil {
+		return []Finding{conditionFailure(fc, *c, misbehaviourGuide)}
+	}
+	return nil
+}
+
+// nodeMisbehaviour returns what a virtual kubelet says on its Node that the provider sent.
+func nodeMisbehaviour(node string, c corev1.NodeCondition) Finding {
+	advice, known := guides[c.Reason]
+	if !known {
+		advice = misbehaviourGuide
+	}
+	return newFailure("Node "+node, c.Reason+": "+c.Message, advice.remedy, advice.page)
 }
 
 // findVersionGap returns the condition that stops new objects, or a gap that the ForeignCluster does not report yet.
@@ -393,7 +424,7 @@ func (f *Facts) findVirtualNodes(fc *liqov1beta1.ForeignCluster) (all []Finding)
 		}
 		for _, c := range f.Nodes[n].Status.Conditions {
 			if string(c.Type) == string(liqov1beta1.PeerMisbehaves) && c.Status == corev1.ConditionTrue {
-				all = append(all, newFailure("Node "+vn.Name, c.Reason+": "+c.Message, "see the events of the Node", pageNode))
+				all = append(all, nodeMisbehaviour(vn.Name, c))
 			}
 		}
 	}

@@ -27,7 +27,7 @@ func (w *chainWriter) addPeering(s *Scene, provider liqov1beta1.ClusterID) {
 		if fc == nil {
 			return []Finding{newFailure("ForeignCluster "+string(provider), "there is no peering with this cluster", "run: liqoctl peer", "docs/peering.md")}
 		}
-		return append(s.findAuthentication(fc), s.findVersionGap(fc)...)
+		return slices.Concat(s.findAuthentication(fc), s.findVersionGap(fc), weighFindings(s.findMisbehaviour(fc), false))
 	}, "ForeignCluster", "Tenant")
 }
 
@@ -97,7 +97,7 @@ func (s *Scene) findWithdrawn(n *corev1.Node) (all []Finding) {
 		case "ResourceSliceWithdrawn":
 			all = append(all, newFailure(Ref("Node", n), c.Message, "see the ResourceSlice, and the Tenant in the provider", "docs/troubleshooting.md#resourceslicewithdrawn"))
 		case string(liqov1beta1.PeerMisbehaves):
-			all = append(all, warningOf(newFailure(Ref("Node", n), c.Reason+": "+c.Message, "see the events of the Node", pageNode)))
+			all = append(all, warningOf(nodeMisbehaviour(n.Name, c)))
 		}
 	}
 	return all

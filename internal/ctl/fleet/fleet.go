@@ -193,6 +193,9 @@ func newPeer(fc *liqov1beta1.ForeignCluster) Peer {
 	if trouble := peer.Trouble(fc); trouble != "" {
 		p.Alerts = append(p.Alerts, diagnose.ForeignText(trouble))
 	}
+	if c := peer.Misbehaviour(fc); c != nil {
+		p.Alerts = append(p.Alerts, diagnose.ForeignText(diagnose.ConditionText(*c)))
+	}
 	switch {
 	case len(p.Alerts) > 0:
 		p.Phase = PhaseUnhealthy

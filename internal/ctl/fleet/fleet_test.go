@@ -84,6 +84,7 @@ func newFacts(t *testing.T) *Facts {
 			Enabled: true, Conditions: []liqov1beta1.Condition{{Type: liqov1beta1.NetworkConnectionStatus, Status: liqov1beta1.ConditionError, Reason: "ConnectionError", Message: "the tunnel\x1b[2J is down"}},
 		}},
 	}}
+	milan.Status.Conditions = []liqov1beta1.Condition{{Type: liqov1beta1.PeerMisbehaves, Status: liqov1beta1.ConditionError, Reason: "TooManyWrites", Message: "what it does makes this cluster write too much"}}
 	connection := networkingv1beta1.Connection{ObjectMeta: at("gw-milan"), Spec: networkingv1beta1.ConnectionSpec{Type: networkingv1beta1.ConnectionTypeClient}}
 	connection.Status = networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.ConnectionError, Latency: networkingv1beta1.ConnectionLatency{Value: "3.25ms"}, Lost: networkingv1beta1.LostLarge, MTU: 1340}
 	accepted := []authv1beta1.ResourceSliceCondition{{Type: authv1beta1.ResourceSliceConditionTypeResources, Status: authv1beta1.ResourceSliceConditionAccepted}}

@@ -171,11 +171,14 @@ func newModuleInfo(m liqov1beta1.Module) moduleInfo {
 }
 
 // authenticationOf returns the state of the authentication. Alerts include objects that are not replicated to the peer although the
-// peer is authenticated, or because the credentials are gone.
+// peer is authenticated, or because the credentials are gone, and that the peer sends too much.
 func authenticationOf(fc *liqov1beta1.ForeignCluster) moduleInfo {
 	info := newModuleInfo(fc.Status.Modules.Authentication)
 	if reason := peer.Trouble(fc); reason != "" && info.Status != diagnose.Unhealthy {
 		info.Alerts = append(info.Alerts, reason)
+	}
+	if c := peer.Misbehaviour(fc); c != nil {
+		info.Alerts = append(info.Alerts, diagnose.ConditionText(*c))
 	}
 	return info
 }

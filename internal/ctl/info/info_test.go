@@ -303,6 +303,19 @@ func TestAlertNotReplicated(t *testing.T) {
 	}
 }
 
+func TestMisbehaviourAlert(t *testing.T) {
+	fc := &liqov1beta1.ForeignCluster{}
+	fc.Status.Modules.Authentication = liqov1beta1.Module{Enabled: true, Conditions: []liqov1beta1.Condition{{Status: liqov1beta1.ConditionReady}}}
+	fc.Status.Conditions = []liqov1beta1.Condition{{Type: liqov1beta1.PeerMisbehaves, Status: liqov1beta1.ConditionError, Reason: "TooManyWrites", Message: "why"}}
+	got := authenticationOf(fc)
+	if diff := cmp.Diff([]string{"TooManyWrites: why"}, got.Alerts); diff != "" || got.Status != diagnose.Healthy {
+		t.Errorf("%s: -want +got:\n%s", got.Status, diff)
+	}
+	if remedy, page := diagnose.Advise(got.Alerts[0]); remedy == "" || !strings.Contains(page, "toomanywrites") {
+		t.Errorf("%q %q", remedy, page)
+	}
+}
+
 func TestInfoAPIServerAddress(t *testing.T) {
 	c := testkit.Cluster(t)
 	node := &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "of-six", Labels: map[string]string{"node-role.kubernetes.io/control-plane": ""}}}

@@ -69,12 +69,16 @@ export function troubleOf(peer: KubeObject): string {
   return bad?.message || bad?.reason || '';
 }
 
+/** misbehaviourOf returns the condition of a peer that sends more than a limit, undefined for none. */
+export const misbehaviourOf = (peer: KubeObject): any => peer.status?.conditions?.find((c: any) => c.type === 'PeerMisbehaves');
+
 function newPeer(peer: KubeObject): Peer {
   const modules = peer.status?.modules ?? {};
   const all = [modules.networking, modules.authentication, modules.offloading];
   const status = (m: any): ModuleStatus => (m?.enabled ? (unready(m).length ? 'Unhealthy' : 'Healthy') : 'Disabled');
   const trouble = troubleOf(peer);
-  const alerts = [...all.flatMap(unready).map(conditionText), ...(trouble ? [trouble] : [])];
+  const misbehaviour = misbehaviourOf(peer);
+  const alerts = [...all.flatMap(unready).map(conditionText), ...(trouble ? [trouble] : []), ...(misbehaviour ? [conditionText(misbehaviour)] : [])];
   return {
     id: peer.spec?.clusterID,
     role: peer.status?.role ?? '',

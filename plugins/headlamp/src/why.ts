@@ -4,7 +4,7 @@
 // Why a pod or a namespace works or not: the chain of "liqoctl explain -o json" with the links
 // that this cluster shows. What needs the provider, or the gateways, is in liqoctl only.
 import { cleanLine, conditionOf, Facts, find, hasEnded, isTrue, KubeObject, label, labelOf, listOf, problemOf, refOf } from './facts';
-import { conditionText, troubleOf, unready } from './fleet';
+import { conditionText, misbehaviourOf, troubleOf, unready } from './fleet';
 import guides from './guides.json';
 import { add, compare, requestsOf, Resources, subtract } from './quantity';
 
@@ -387,6 +387,8 @@ function addPeering(chain: Chain, provider: string) {
       .map(c => conditionFailure(ref, c, otherwise));
     const trouble = troubleOf(peer);
     if (trouble && !all.length) all.push(failure(ref, trouble, otherwise.remedy, otherwise.page));
+    const misbehaviour = misbehaviourOf(peer);
+    if (misbehaviour) all.push(warning(conditionFailure(ref, misbehaviour, guides.peer.AnswerTooLarge)));
     return all;
   };
   chain.add('the peering works', '', rule, ['ForeignCluster', 'Tenant']);
@@ -420,11 +422,15 @@ function findVirtualNode(s: Scene, name: string, news: boolean): Finding[] {
   const node = s.node(name);
   const ref = 'Node ' + name;
   if (!vn) return [failure('VirtualNode ' + name, 'it does not exist', 'run: liqoctl create virtualnode', page.node)];
+  const misbehaves = conditionOf(node, 'PeerMisbehaves');
+  const { remedy: ask, page: limits } = guides.peer.AnswerTooLarge;
+  const sends = misbehaves?.status === 'True' ? [failure(ref, `${misbehaves.reason}: ${misbehaves.message}`, ask, limits)] : [];
   if (isTrue(node, 'Ready') && !node?.spec?.unschedulable) {
     const withdrawn = conditionOf(node, 'ResourceSliceWithdrawn');
     const remedy = 'see the ResourceSlice, and the Tenant in the provider';
     const anchor = troubleshooting + 'resourceslicewithdrawn';
-    return withdrawn?.status === 'True' ? weigh([failure(ref, withdrawn.message ?? '', remedy, anchor)], news) : [];
+    const keeps = withdrawn?.status === 'True' ? [failure(ref, withdrawn.message ?? '', remedy, anchor)] : [];
+    return [...weigh(keeps, news), ...sends.map(warning)];
   }
   const isKubelet = ({ metadata }: KubeObject) => metadata.labels?.[label.virtualNode] === name && metadata.namespace === vn.metadata.namespace;
   const kubelet = listOf(s.facts, 'Pod').find(p => isKubelet(p) && !['', 'ContainerCreating'].includes(problemOf(p).reason));
@@ -440,8 +446,8 @@ function findVirtualNode(s: Scene, name: string, news: boolean): Finding[] {
   if (!conditions.length) all.push(failure(virtual, 'no virtual kubelet was made', 'see the events of the VirtualNode', page.node));
   if (all.length || vn.spec?.createNode === false) return all;
   if (!node) return [failure(ref, 'the Node of the VirtualNode is missing', 'see the pod of its virtual kubelet', page.node)];
-  if (!isTrue(node, 'Ready')) return [failure(ref, 'the virtual node is not Ready' + whyNotReady(node), 'see the conditions of the Node', page.node)];
-  return [warning(failure(ref, 'the virtual node is cordoned', 'run: kubectl uncordon ' + name, page.node))];
+  if (!isTrue(node, 'Ready')) return [failure(ref, 'the virtual node is not Ready' + whyNotReady(node), 'see the conditions of the Node', page.node), ...sends];
+  return [warning(failure(ref, 'the virtual node is cordoned', 'run: kubectl uncordon ' + name, page.node)), ...sends];
 }
 
 function findRefusal(s: Scene, pod: KubeObject, ref: string, isThere: boolean): Finding[] {

@@ -1,0 +1,65 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package diagnose
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"testing"
+)
+
+// TestEachReasonHasGuide reads the reasons of the conditions of ForeignClusters in the code that writes them.
+func TestEachReasonHasGuide(t *testing.T) {
+	file, err := parser.ParseFile(token.NewFileSet(), "../../peering/status.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	argument := map[string]int{"newCondition": 2, "notReady": 0, "credentialsAre": 1, "countCondition": 1} // which one is the reason
+	seen := 0
+	ast.Inspect(file, func(n ast.Node) bool {
+		call, ok := n.(*ast.CallExpr)
+		if !ok {
+			return true
+		}
+		name, ok := call.Fun.(*ast.Ident)
+		if !ok || isOfHealthy(call) {
+			return true
+		}
+		i, ok := argument[name.Name]
+		if !ok {
+			return true
+		}
+		literal, ok := call.Args[i].(*ast.BasicLit)
+		if !ok {
+			return true // of another object, whose reasons are tested by its findings
+		}
+		reason, _ := strconv.Unquote(literal.Value)
+		reasons := []string{reason}
+		if name.Name == "countCondition" {
+			reasons = []string{reason + "NotReady", reason + "SomeNotReady"}
+		}
+		for _, reason := range reasons {
+			seen++
+			if remedy, page := Advise(reason + ": x"); remedy == "" || page == "" {
+				t.Errorf("the reason %s has no guide", reason)
+			}
+		}
+		return true
+	})
+	if seen < 15 {
+		t.Errorf("only %d reasons found", seen)
+	}
+}
+
+// isOfHealthy reports whether a call makes a condition of something that works.
+func isOfHealthy(call *ast.CallExpr) bool {
+	for _, a := range call.Args {
+		if s, ok := a.(*ast.SelectorExpr); ok && (s.Sel.Name == "ConditionReady" || s.Sel.Name == "ConditionEstablished") {
+			return true
+		}
+	}
+	return false
+}
