@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 
@@ -50,14 +51,18 @@ func ServeProbes(mgr ctrl.Manager, p Prober) error {
 func newProbeHandler(p Prober) http.Handler {
 	var sending sync.Mutex
 	var last time.Time
+	refuse := func(w http.ResponseWriter, why string, after time.Duration) {
+		w.Header().Set("Retry-After", strconv.Itoa(int(after.Seconds())))
+		http.Error(w, why, http.StatusTooManyRequests)
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !sending.TryLock() {
-			http.Error(w, "other probes are being sent", http.StatusTooManyRequests)
+			refuse(w, "other probes are being sent", probeLimit+probePause)
 			return
 		}
 		defer sending.Unlock()
 		if time.Since(last) < probePause {
-			http.Error(w, "probes were sent a moment ago", http.StatusTooManyRequests)
+			refuse(w, "probes were sent a moment ago", probePause)
 			return
 		}
 		start := time.Now()

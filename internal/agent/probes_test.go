@@ -78,8 +78,8 @@ func TestProbeHandler(t *testing.T) {
 				if diff := cmp.Diff(tc.want, got); diff != "" || p.sent != tc.sent {
 					t.Errorf("sent %d times (-want +got):\n%s", p.sent, diff)
 				}
-				if answer := ask(); answer.Code != http.StatusTooManyRequests || p.sent != tc.sent {
-					t.Errorf("at once again: %d, sent %d times", answer.Code, p.sent)
+				if answer := ask(); answer.Code != http.StatusTooManyRequests || answer.Header().Get("Retry-After") != "1" || p.sent != tc.sent {
+					t.Errorf("at once again: %d %v, sent %d times", answer.Code, answer.Header(), p.sent)
 				}
 				time.Sleep(probePause)
 				if answer := ask(); answer.Code != http.StatusOK {

@@ -268,6 +268,7 @@ var timed = map[string]string{
 	"internal/ctl/install/steering.go":           "when API servers have read a policy is reported nowhere",
 	"internal/ctl/dashboard/feed.go":             "changes are put together for a second, and certificates and Leases age without any event",
 	"internal/ctl/dashboard/throughput.go":       "counters of gateways are in no object, and a rate needs two readings",
+	"internal/ctl/explain/probe.go":              "when an agent sends no probes of others is in its answer only",
 	"internal/ctl/install/stuck.go":              "how long a pod has been stuck changes without any event",
 }
 

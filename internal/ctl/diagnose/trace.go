@@ -27,14 +27,14 @@ import (
 const (
 	pageReach      = "docs/network-reach.md#show-a-host-or-a-node-to-peers"
 	pagePeerAccess = "docs/network-reach.md#what-a-peer-reaches"
+	pageTrace      = "docs/info.md#where-a-packet-gets-lost"
 )
 
 // Network is what a cluster shows of its network besides its peerings.
 type Network struct {
 	// Fabric are the pods of the fabric.
-	Fabric   []corev1.Pod
-	IPs      []ipamv1alpha1.IP
-	Policies []netv1.NetworkPolicy // of the namespace of a pod
+	Fabric []corev1.Pod
+	IPs    []ipamv1alpha1.IP
 	// NodeProbes and GatewayProbes are what became of probes that were sent for the trace, by node and by peer of the gateway.
 	NodeProbes, GatewayProbes map[string][]plan.ProbeResult
 }
@@ -67,6 +67,12 @@ type End struct {
 	Pod  *corev1.Pod
 	// Address is the one in its own cluster.
 	Address netip.Addr
+	// Vacant reports whether no pod has the address, although it is in the range of pods.
+	Vacant bool
+	// Namespace is that of the pod, nil if it is not known, Offloaded reports whether it is offloaded, and Policies are in it.
+	Namespace *corev1.Namespace
+	Offloaded bool
+	Policies  []netv1.NetworkPolicy
 }
 
 // nodeName returns the name of the node of the end.
@@ -121,8 +127,31 @@ func (s *Scene) EndOfAddress(address netip.Addr, remote *Scene) (End, bool) {
 		}
 	}
 	pods, services, external, _ := plan.Own(s.Networks, s.Facts.Namespace)
-	inside := slices.ContainsFunc(slices.Concat(pods, services, external), func(p netip.Prefix) bool { return p.Contains(address) })
+	inside := isIn(slices.Concat(pods, services, external), address) || s.isOfNode(address)
 	return End{Scene: s, Cluster: liqov1beta1.ClusterID(s.ClusterID), Name: address.String(), Address: address}, inside
+}
+
+// IsOfPods reports whether an address is in the range of pods of this cluster.
+func (s *Scene) IsOfPods(address netip.Addr) bool {
+	pods, _, _, _ := plan.Own(s.Networks, s.Facts.Namespace)
+	return isIn(pods, address)
+}
+
+// IsOfServices reports whether an address is in the range of Services of this cluster.
+func (s *Scene) IsOfServices(address netip.Addr) bool {
+	_, services, _, _ := plan.Own(s.Networks, s.Facts.Namespace)
+	return isIn(services, address)
+}
+
+func isIn(all []netip.Prefix, address netip.Addr) bool {
+	return slices.ContainsFunc(all, func(p netip.Prefix) bool { return p.Contains(address) })
+}
+
+// isOfNode reports whether an address is one of a node of this cluster.
+func (s *Scene) isOfNode(address netip.Addr) bool {
+	return slices.ContainsFunc(s.realNodes(), func(n *corev1.Node) bool {
+		return slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == address.String() })
+	})
 }
 
 // toRemote returns the address in the peer's own cluster, invalid if it is in no network of the peer.
@@ -182,6 +211,16 @@ func TraceUnknown(s *Scene, from *End, to string) *Explanation {
 	return newExplanation(name, w)
 }
 
+// TraceVacantService returns the trace to an address of the range of Services that no Service has.
+func TraceVacantService(s *Scene, from *End, to string) *Explanation {
+	name := from.Name + " to " + to
+	w := &chainWriter{chain: Chain{Name: name}}
+	w.addLink(s, "a Service has the address", to, func() []Finding {
+		return []Finding{newFailure("address "+to, "no Service has it", "see the addresses of Services: kubectl get services -A", pageTrace)}
+	}, "Service")
+	return newExplanation(name, w)
+}
+
 // addUnasked adds a link for the hops in a cluster that was not asked.
 func (w *chainWriter) addUnasked(id liqov1beta1.ClusterID, packet string) {
 	w.chain.Links = append(w.chain.Links, Link{Cluster: string(id), Check: Check{Name: "its hops: not asked, see --remote-kubeconfig", Note: packet, Status: Skipped}})
@@ -194,20 +233,54 @@ func (w *chainWriter) addNeighbours(from, to *End) {
 		w.addUnasked(from.Cluster, packet)
 		return
 	}
-	w.addPod(from, "the pod sends it", packet)
-	w.addPod(to, "it arrives by the CNI of this cluster", packet)
+	w.addPod(from, "the pod sends it", packet, netv1.PolicyTypeEgress)
+	w.addPod(to, "it arrives by the CNI of this cluster", packet, netv1.PolicyTypeIngress)
 }
 
-// addPod adds the hop of a pod.
-func (w *chainWriter) addPod(e *End, what, note string) {
+// addPod adds the hop of a pod, with the NetworkPolicies of one direction; "" for none.
+func (w *chainWriter) addPod(e *End, what, note string, direction netv1.PolicyType) {
+	needs := []string{"RemotePod"}
+	if e.Pod == nil {
+		needs = append(needs, "Pod")
+	}
 	w.addLink(e.Scene, what, note, func() []Finding {
-		if e.Pod == nil {
+		switch {
+		case e.Vacant:
+			return []Finding{newFailure("address "+e.Address.String(), "no pod has this address", "see the addresses of pods: kubectl get pods -A -o wide", pageTrace)}
+		case e.Pod == nil:
 			return nil
 		}
 		alone := *e.Scene
 		alone.Pod = e.Pod
-		return alone.findContainers(Ref("Pod", e.Pod), e.Pod)
-	}, "RemotePod")
+		return append(alone.findContainers(Ref("Pod", e.Pod), e.Pod), e.findPolicies(direction)...)
+	}, needs...)
+}
+
+// findPolicies returns the NetworkPolicies that decide which packets of a direction pass, since they may drop this one.
+func (e *End) findPolicies(direction netv1.PolicyType) (all []Finding) {
+	text, remedy := "it selects the pod: only what its ingress rules allow arrives", "see whether it allows the source"
+	if direction == netv1.PolicyTypeEgress {
+		text, remedy = "it selects the pod: only what its egress rules allow leaves", "see whether it allows the destination"
+	}
+	for i := range e.Policies {
+		p := &e.Policies[i]
+		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
+		if err == nil && selector.Matches(labels.Set(e.Pod.Labels)) && slices.Contains(policyTypes(p), direction) {
+			all = append(all, warningOf(newFailure(Ref("NetworkPolicy", p), text, remedy, "docs/reflection.md#networkpolicies")))
+		}
+	}
+	return all
+}
+
+// policyTypes returns the directions that a NetworkPolicy restricts.
+func policyTypes(p *netv1.NetworkPolicy) []netv1.PolicyType {
+	switch {
+	case len(p.Spec.PolicyTypes) > 0:
+		return p.Spec.PolicyTypes
+	case len(p.Spec.Egress) > 0:
+		return []netv1.PolicyType{netv1.PolicyTypeIngress, netv1.PolicyTypeEgress}
+	}
+	return []netv1.PolicyType{netv1.PolicyTypeIngress}
 }
 
 // addExit adds the hops in the cluster of the sender, and the tunnel.
@@ -218,7 +291,7 @@ func (w *chainWriter) addExit(from, to *End) {
 		return
 	}
 	seen := packetText(from.Address, s.toLocal(to.Cluster, to.Address))
-	w.addPod(from, "the pod sends it", seen)
+	w.addPod(from, "the pod sends it", seen, netv1.PolicyTypeEgress)
 	w.addFabric(s, from, to.Cluster, "the fabric carries it to the gateway", seen)
 	w.addGateway(s, to.Cluster, "the gateway translates it", packetText(from.Address, to.Address)+" into the tunnel")
 	w.addTunnel(s, to.Cluster)
@@ -240,7 +313,7 @@ func (w *chainWriter) addEntry(from, to *End) {
 		w.addFabric(s, to, from.Cluster, "the fabric carries it to the node", seen)
 	}
 	w.addLink(s, "peers reach the pod", "", func() []Finding { return s.findAccess(to, from.Cluster) })
-	w.addPod(to, "it arrives", seen)
+	w.addPod(to, "it arrives", seen, "")
 }
 
 // addFabric adds the hop between the node of an end and the gateway.
@@ -412,28 +485,31 @@ func (s *Scene) planCluster() plan.Cluster {
 // findAccess returns what keeps packets of a peer from an end: no IP shows the address, peers do not reach the pod, or NetworkPolicies.
 func (s *Scene) findAccess(e *End, from liqov1beta1.ClusterID) (all []Finding) {
 	if e.Pod == nil {
-		_, _, external, _ := plan.Own(s.Networks, s.Facts.Namespace)
-		if !slices.ContainsFunc(external, func(p netip.Prefix) bool { return p.Contains(e.Address) }) || s.Unreadable["IP"] != "" {
-			return nil
-		}
-		if !slices.ContainsFunc(s.IPs, func(ip ipamv1alpha1.IP) bool { return string(ip.Status.IP) == e.Address.String() }) {
-			return []Finding{newFailure("address "+e.Address.String(), "no IP of this cluster shows a host under it", "make an IP for the host", pageReach)}
-		}
-		return nil
+		return s.findAddressAccess(e.Address)
 	}
 	ref := Ref("Pod", e.Pod)
-	labelled := e.Pod.Labels[names.ReachableFromPeers] == "true" || s.Namespace != nil && s.Namespace.Labels[names.ReachableFromPeers] == "true"
-	if s.restrictsPeers() && !labelled && e.Pod.Labels[names.ManagedBy] != names.ManagedByShadowPod && s.Offloading == nil {
+	labelled := e.Pod.Labels[names.ReachableFromPeers] == "true" || e.Namespace != nil && e.Namespace.Labels[names.ReachableFromPeers] == "true"
+	switch why := s.Unreadable["NamespaceOffloading"]; {
+	case !s.restrictsPeers() || labelled || e.Offloaded || e.Pod.Labels[names.ManagedBy] == names.ManagedByShadowPod:
+	case why != "":
+		all = append(all, newUnchecked("NamespaceOffloading", why))
+	default:
 		all = append(all, newFailure(ref, fmt.Sprintf("networking.peerAccess is offloaded, and %s does not reach this pod", from), "label it "+names.ReachableFromPeers+"=true, or offload its namespace", pagePeerAccess))
 	}
-	for i := range s.Policies {
-		p := &s.Policies[i]
-		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.PodSelector)
-		if err == nil && selector.Matches(labels.Set(e.Pod.Labels)) && (len(p.Spec.PolicyTypes) == 0 || slices.Contains(p.Spec.PolicyTypes, netv1.PolicyTypeIngress)) {
-			all = append(all, warningOf(newFailure(Ref("NetworkPolicy", p), "it selects the pod: only what its ingress rules allow arrives", "see whether it allows the source", "docs/reflection.md#networkpolicies")))
-		}
+	return append(all, e.findPolicies(netv1.PolicyTypeIngress)...)
+}
+
+// findAddressAccess returns what keeps packets of a peer from an address that is not known to be of a pod.
+func (s *Scene) findAddressAccess(address netip.Addr) []Finding {
+	pods, _, external, _ := plan.Own(s.Networks, s.Facts.Namespace)
+	shown := slices.ContainsFunc(s.IPs, func(ip ipamv1alpha1.IP) bool { return string(ip.Status.IP) == address.String() })
+	switch {
+	case shown || isIn(pods, address) || s.Unreadable["IP"]+s.Unreadable["Network"] != "":
+		return nil
+	case isIn(external, address):
+		return []Finding{newFailure("address "+address.String(), "no IP of this cluster shows a host under it", "make an IP for the host", pageReach)}
 	}
-	return all
+	return []Finding{newFailure("address "+address.String(), "it is in no network of this cluster that peers reach", "make an IP for the host", pageReach)}
 }
 
 // restrictsPeers reports whether the fabric lets peers reach offloaded pods only.

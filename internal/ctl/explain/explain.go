@@ -6,6 +6,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -57,10 +58,11 @@ func NewExplainCommand(c *cluster.Session) *cobra.Command {
 			"  liqoctl explain pod web-0 -n shop --remote-kubeconfig milan.kubeconfig\n" +
 			"  liqoctl explain namespace shop\n" +
 			"  liqoctl explain node milan\n" +
-			"  liqoctl explain service web -n shop --output json",
+			"  liqoctl explain svc/web -n shop --output json",
 		Args: checkSubject,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return o.runExplain(cmd.Context(), c, isRemoteGiven(cmd.Flags()), args[0], args[1])
+			kind, name := splitSubject(args)
+			return o.runExplain(cmd.Context(), c, isRemoteGiven(cmd.Flags()), kind, name)
 		},
 		ValidArgsFunction: completeSubject(c),
 	}
@@ -80,6 +82,10 @@ func (o *options) addFlags(cmd *cobra.Command, namespaceUsage string) {
 
 // checkSubject checks the kind and the name.
 func checkSubject(cmd *cobra.Command, args []string) error {
+	if len(args) == 1 && strings.Contains(args[0], "/") {
+		kind, name := splitSubject(args)
+		args = []string{kind, name}
+	}
 	if err := cluster.CheckArguments(cobra.ExactArgs(2), cluster.CheckName)(cmd, args); err != nil {
 		return err
 	}
@@ -87,6 +93,23 @@ func checkSubject(cmd *cobra.Command, args []string) error {
 		return ui.Fail("%q cannot be explained", args[0]).Hint("It is one of pod, namespace, node, service")
 	}
 	return nil
+}
+
+// splitKind returns the kind and the name of KIND/NAME, "" as the kind of a mere NAME. A kind that is not known stays as it is.
+func splitKind(text string) (kind, name string) {
+	kind, name, found := strings.Cut(text, "/")
+	if !found {
+		return "", text
+	}
+	return cmp.Or(kinds[strings.ToLower(kind)], kind), name
+}
+
+// splitSubject returns the kind and the name of the arguments KIND NAME or KIND/NAME.
+func splitSubject(args []string) (kind, name string) {
+	if len(args) == 1 {
+		return splitKind(args[0])
+	}
+	return cmp.Or(kinds[strings.ToLower(args[0])], args[0]), args[1]
 }
 
 // isRemoteGiven reports whether a flag chooses a second cluster.
@@ -118,8 +141,7 @@ func completeSubject(c *cluster.Session) cobra.CompletionFunc {
 	}
 }
 
-func (o *options) runExplain(ctx context.Context, c *cluster.Session, asksRemote bool, word, name string) error {
-	kind := kinds[strings.ToLower(word)]
+func (o *options) runExplain(ctx context.Context, c *cluster.Session, asksRemote bool, kind, name string) error {
 	namespace, err := c.ResourceNamespace(o.namespace)
 	if err != nil {
 		return err

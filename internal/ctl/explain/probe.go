@@ -105,7 +105,7 @@ func (p *probeSender) newPageReader(ctx context.Context, c *cluster.Cluster, nam
 		if port == 0 {
 			return nil, fmt.Errorf("pod %s/%s has no port for metrics: metrics.enabled is false", pod.Namespace, pod.Name)
 		}
-		text, err := pages.ReadPage(ctx, pod, port, names.ProbePath, token)
+		text, err := readFreePage(ctx, pages, pod, port, token)
 		if err != nil {
 			return nil, fmt.Errorf("asking pod %s/%s: %w", pod.Namespace, pod.Name, err)
 		}
@@ -114,6 +114,23 @@ func (p *probeSender) newPageReader(ctx context.Context, c *cluster.Cluster, nam
 		}
 		return out, nil
 	}, nil
+}
+
+// readFreePage has the agent in a pod send probes, and asks once more if it sends others at the moment.
+func readFreePage(ctx context.Context, pages *podpage.Reader, pod *corev1.Pod, port int32, token string) (string, error) {
+	text, err := pages.ReadPage(ctx, pod, port, names.ProbePath, token)
+	busy, ok := errors.AsType[*podpage.BusyError](err)
+	if !ok {
+		return text, err
+	}
+	wait := time.NewTimer(busy.After)
+	defer wait.Stop()
+	select {
+	case <-ctx.Done():
+		return "", err
+	case <-wait.C:
+		return pages.ReadPage(ctx, pod, port, names.ProbePath, token)
+	}
 }
 
 // findGateway returns the pod of the active gateway to a peer, nil if none runs.

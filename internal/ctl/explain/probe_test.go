@@ -36,13 +36,27 @@ type servedProbes struct {
 	address string
 	mu      sync.Mutex
 	results []plan.ProbeResult
+	busy    int // requests that are refused, as others are answered
 }
 
 // ServeHTTP answers with the results that the test set.
 func (s *servedProbes) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.busy > 0 {
+		s.busy--
+		w.Header().Set("Retry-After", "1")
+		w.WriteHeader(http.StatusTooManyRequests)
+		return
+	}
 	_ = json.NewEncoder(w).Encode(s.results)
+}
+
+// refuse has the next requests answered by 429.
+func (s *servedProbes) refuse(requests int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.busy = requests
 }
 
 func (s *servedProbes) answer(results ...plan.ProbeResult) {
@@ -126,5 +140,16 @@ func TestTraceProbes(t *testing.T) {
 				t.Errorf("stopped by %q, %d hops are probed:\n%s", stop, notes, r.textOf(e))
 			}
 		})
+	}
+	// Another trace at the same time is waited for once.
+	fabric.answer(answered("milan"))
+	gateway.answer(answered("milan"))
+	fabric.refuse(1)
+	if e := trace(""); e.Stopped || strings.Count(r.textOf(e), "probed now") != 2 {
+		t.Errorf("beside another trace:\n%s", r.textOf(e))
+	}
+	fabric.refuse(2)
+	if e := trace("the pod is asked by others: ask again in 1s"); e.Stopped || strings.Count(r.textOf(e), "probed now") != 1 {
+		t.Errorf("beside many traces:\n%s", r.textOf(e))
 	}
 }

@@ -4,6 +4,7 @@
 package explain
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	netv1 "k8s.io/api/networking/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
@@ -25,6 +25,7 @@ import (
 	"liqo.io/liqo/internal/ctl/facts"
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
 )
 
 // mostEndpoints is the number of endpoints of a Service that are traced.
@@ -38,10 +39,10 @@ func NewTraceCommand(c *cluster.Session) *cobra.Command {
 		Short: "Show the hops of a packet between pods of two clusters, and the one that is broken",
 		Long: "Show the hops of a packet from a pod of the consumer, or one of its pods in a provider, to another pod, a Service or an address, as this cluster sees it: " +
 			"pod, fabric, gateway, tunnel, gateway, fabric, pod, with the addresses at each hop. Nodes and gateways send probes now, to their peers, and what these say is checked hop by hop. Nothing is changed.\n\n" +
-			"NAME.NAMESPACE is a pod or Service of another namespace. With --remote-kubeconfig the hops in the provider are checked, too. The exit code is 1 if a hop is broken.",
+			"svc/NAME is the Service where a pod has the same name, NAME.NAMESPACE a pod or Service of another namespace. With --remote-kubeconfig the hops in the provider are checked, too. The exit code is 1 if a hop is broken.",
 		Example: "  liqoctl trace client web-0 -n shop\n" +
 			"  liqoctl trace client web-0 -n shop --remote-kubeconfig milan.kubeconfig\n" +
-			"  liqoctl trace client web.shop -n test\n" +
+			"  liqoctl trace client svc/web.shop -n test\n" +
 			"  liqoctl trace client 10.71.2.7 -n test --output json",
 		Args: cluster.CheckArguments(cobra.ExactArgs(2), checkNameOrAddress),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -63,7 +64,11 @@ func checkNameOrAddress(text string) error {
 	if _, err := netip.ParseAddr(text); err == nil {
 		return nil
 	}
-	return cluster.CheckName(text)
+	kind, name := splitKind(text)
+	if kind != "" && kind != "pod" && kind != "service" {
+		return ui.Fail("%q is neither a pod nor a Service", text).Hint("It is NAME, pod/NAME, svc/NAME or an address")
+	}
+	return cluster.CheckName(name)
 }
 
 // traceTime bounds the reading of both clusters, one of which may stop answering.
@@ -88,6 +93,9 @@ func (o *options) runTrace(ctx context.Context, c *cluster.Session, asksRemote b
 	if t.probes.problem != "" {
 		c.Info("The state of hops is that of the probes that always run; none was sent now: %s", t.probes.problem)
 	}
+	for _, note := range t.notes {
+		c.Info("%s", note)
+	}
 	return o.printExplanation(c, e)
 }
 
@@ -96,18 +104,20 @@ type tracer struct {
 	local, remote *cluster.Cluster // remote is nil if it was not asked
 	namespace     string
 	near, far     *diagnose.Scene
-	// farReader reads facts of the remote cluster.
-	farReader *facts.Reader
-	probes    probeSender
+	// nearReader and farReader read more facts of the scenes.
+	nearReader, farReader *facts.Reader
+	probes                probeSender
+	// notes are what the user did not ask for, and has to know.
+	notes []string
 }
 
 // traceNames returns the hops between two ends, which are named as on the command line.
 func (t *tracer) traceNames(ctx context.Context, from, to string) (*diagnose.Explanation, error) {
-	source, service, err := t.findSubject(ctx, from)
+	source, _, err := t.findSubject(ctx, from)
 	if err != nil {
 		return nil, t.local.WrapWithCluster(err)
 	}
-	if service != nil {
+	if source == nil {
 		return nil, ui.Fail("%s is a Service: packets begin at a pod", from)
 	}
 	if err := t.readScenes(ctx); err != nil {
@@ -124,7 +134,10 @@ func (t *tracer) traceNames(ctx context.Context, from, to string) (*diagnose.Exp
 	if err != nil {
 		return nil, t.local.WrapWithCluster(err)
 	}
-	if service != nil {
+	if pod != nil && service != nil {
+		t.notes = append(t.notes, fmt.Sprintf("%s is a pod and a Service; this is the way to the pod, and svc/%s is the Service", to, to))
+	}
+	if pod == nil {
 		return t.traceService(ctx, start, service)
 	}
 	end, err := t.endOfPod(ctx, pod)
@@ -159,30 +172,44 @@ func (t *tracer) sendProbes(ctx context.Context, end *diagnose.End, other liqov1
 	t.probes.sendFrom(ctx, c, end, other)
 }
 
-// findSubject returns the pod or else the Service of a name, in the namespace or as NAME.NAMESPACE.
-func (t *tracer) findSubject(ctx context.Context, name string) (*corev1.Pod, *corev1.Service, error) {
+// findSubject returns the pod and the Service of [KIND/]NAME, in the namespace or as NAME.NAMESPACE; at least one of them.
+func (t *tracer) findSubject(ctx context.Context, text string) (*corev1.Pod, *corev1.Service, error) {
+	kind, name := splitKind(text)
 	keys := []client.ObjectKey{{Namespace: t.namespace, Name: name}}
 	if i := strings.LastIndex(name, "."); i > 0 {
 		keys = append(keys, client.ObjectKey{Namespace: name[i+1:], Name: name[:i]})
 	}
 	for _, key := range keys {
 		pod, service := &corev1.Pod{}, &corev1.Service{}
-		err := t.local.Kube.Get(ctx, key, pod)
-		if err == nil {
+		isPod, err := t.findNamed(ctx, kind, "pod", key, pod)
+		if err != nil {
+			return nil, nil, err
+		}
+		isService, err := t.findNamed(ctx, kind, "service", key, service)
+		switch {
+		case isPod && isService:
+			return pod, service, nil
+		case isPod: // also if the user may not read Services
 			return pod, nil, nil
-		}
-		if !apierrors.IsNotFound(err) {
-			return nil, nil, fmt.Errorf("reading the pod: %w", err)
-		}
-		err = t.local.Kube.Get(ctx, key, service)
-		if err == nil {
+		case err != nil:
+			return nil, nil, err
+		case isService:
 			return nil, service, nil
 		}
-		if !apierrors.IsNotFound(err) {
-			return nil, nil, fmt.Errorf("reading the Service: %w", err)
-		}
 	}
-	return nil, nil, ui.Fail("no pod or Service %q is in namespace %q", name, t.namespace)
+	return nil, nil, ui.Fail("no %s %q is in namespace %q", cmp.Or(kind, "pod or Service"), name, t.namespace)
+}
+
+// findNamed reads an object of a kind, unless another kind is asked for, and reports whether it exists.
+func (t *tracer) findNamed(ctx context.Context, asked, kind string, key client.ObjectKey, obj client.Object) (bool, error) {
+	if asked != "" && asked != kind {
+		return false, nil
+	}
+	err := t.local.Kube.Get(ctx, key, obj)
+	if client.IgnoreNotFound(err) != nil {
+		return false, fmt.Errorf("reading the %s: %w", kind, err)
+	}
+	return err == nil, nil
 }
 
 // readScenes reads the networks of the clusters.
@@ -201,7 +228,7 @@ func (t *tracer) readScenes(ctx context.Context) (err error) {
 		s.Networks, s.IPs = networks.Items, ips.Items
 		return s, r, err
 	}
-	if t.near, _, err = read(t.local, t.namespace); err != nil || t.remote == nil {
+	if t.near, t.nearReader, err = read(t.local, t.namespace); err != nil || t.remote == nil {
 		return err
 	}
 	t.far, t.farReader, err = read(t.remote, "")
@@ -211,8 +238,11 @@ func (t *tracer) readScenes(ctx context.Context) (err error) {
 // endOfPod returns the end of a pod of the consumer, with its pod in the provider.
 func (t *tracer) endOfPod(ctx context.Context, pod *corev1.Pod) (diagnose.End, error) {
 	end := t.near.EndOfPod(pod, t.far, nil)
-	if end.Scene == nil || end.Scene == t.near {
+	if end.Scene == nil {
 		return end, nil
+	}
+	if end.Scene == t.near {
+		return end, t.readSurroundings(ctx, &end)
 	}
 	nso := &offv1beta1.NamespaceOffloading{}
 	if err := t.local.Kube.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: offloading}, nso); err != nil {
@@ -224,74 +254,95 @@ func (t *tracer) endOfPod(ctx context.Context, pod *corev1.Pod) (diagnose.End, e
 		return end, err
 	}
 	end.Pod = copied
-	return end, t.readReceiver(ctx, t.remote, t.far, copied)
+	return end, t.readSurroundings(ctx, &end)
 }
 
-// readReceiver reads what else decides whether a pod receives packets. What cannot be read is left out.
-func (t *tracer) readReceiver(ctx context.Context, c *cluster.Cluster, s *diagnose.Scene, pod *corev1.Pod) error {
+// readerOf returns what reads facts of the cluster of a scene.
+func (t *tracer) readerOf(s *diagnose.Scene) *facts.Reader {
+	if s == t.far {
+		return t.farReader
+	}
+	return t.nearReader
+}
+
+// readSurroundings reads what beside the pod of an end decides whether packets pass. What cannot be read is left out.
+func (t *tracer) readSurroundings(ctx context.Context, end *diagnose.End) error {
+	r := t.readerOf(end.Scene)
 	var policies netv1.NetworkPolicyList
-	nso := &offv1beta1.NamespaceOffloading{}
-	if err := c.Kube.List(ctx, &policies, client.InNamespace(pod.Namespace)); err != nil && ctx.Err() != nil {
+	if err := r.List(ctx, facts.Kind{Name: "NetworkPolicy", List: &policies, Opts: []client.ListOption{client.InNamespace(end.Pod.Namespace)}}); err != nil {
 		return err
 	}
-	if err := c.Kube.Get(ctx, client.ObjectKey{Namespace: pod.Namespace, Name: offloading}, nso); err == nil {
-		s.Offloading = nso
-	} else if ctx.Err() != nil {
-		return err
-	}
+	end.Policies = policies.Items
 	ns := &corev1.Namespace{}
-	if err := c.Kube.Get(ctx, client.ObjectKey{Name: pod.Namespace}, ns); err == nil {
-		s.Namespace = ns
-	} else if ctx.Err() != nil {
+	found, err := r.Get(ctx, "NamespaceOfPod", client.ObjectKey{Name: end.Pod.Namespace}, ns)
+	if err != nil {
 		return err
 	}
-	s.Policies = policies.Items
-	return nil
+	if found {
+		end.Namespace = ns
+	}
+	end.Offloaded, err = r.Get(ctx, "NamespaceOffloading", client.ObjectKey{Namespace: end.Pod.Namespace, Name: offloading}, &offv1beta1.NamespaceOffloading{})
+	return err
 }
 
-// traceAddress returns the hops to an address, as the consumer sees it.
+// traceAddress returns the hops to an address, as the consumer sees it; to the endpoints, if it is one of a Service.
 func (t *tracer) traceAddress(ctx context.Context, from diagnose.End, address netip.Addr) (*diagnose.Explanation, error) {
+	if end, known := t.near.EndOfAddress(address, nil); !known || end.Scene != t.near || !t.near.IsOfServices(address) {
+		return t.traceHost(ctx, from, address)
+	}
+	var services corev1.ServiceList
+	if err := t.nearReader.List(ctx, facts.Kind{Name: "Service", List: &services, Opts: []client.ListOption{client.MatchingFields{"spec.clusterIP": address.String()}}}); err != nil {
+		return nil, err
+	}
+	if len(services.Items) == 0 {
+		return diagnose.TraceVacantService(t.near, &from, address.String()), nil
+	}
+	return t.traceService(ctx, from, &services.Items[0])
+}
+
+// traceHost returns the hops to the address of a pod or host.
+func (t *tracer) traceHost(ctx context.Context, from diagnose.End, address netip.Addr) (*diagnose.Explanation, error) {
 	end, known := t.near.EndOfAddress(address, t.far)
 	if !known {
 		return diagnose.TraceUnknown(t.near, &from, address.String()), nil
 	}
-	c, s := t.local, end.Scene
-	if s != nil && s == t.far {
-		c = t.remote
-	}
-	if s == nil {
+	if end.Scene == nil {
 		return t.traceTo(ctx, from, end)
 	}
 	var pods corev1.PodList
-	if err := c.Kube.List(ctx, &pods, client.MatchingFields{"status.podIP": end.Address.String()}); err != nil && ctx.Err() != nil {
+	if err := t.readerOf(end.Scene).List(ctx, facts.Kind{Name: "Pod", List: &pods, Opts: []client.ListOption{client.MatchingFields{"status.podIP": end.Address.String()}}}); err != nil {
 		return nil, err
 	}
 	for i := range pods.Items {
-		if p := &pods.Items[i]; !p.Spec.HostNetwork && p.Labels[names.ShadowPod] != "true" {
+		if p := &pods.Items[i]; !p.Spec.HostNetwork && p.Labels[names.ShadowPod] != "true" && !policy.Ended(p.Status.Phase) {
 			end.Pod, end.Name = p, diagnose.Ref("Pod", p)+" ("+address.String()+")"
-			if err := t.readReceiver(ctx, c, s, p); err != nil {
+			if err := t.readSurroundings(ctx, &end); err != nil {
 				return nil, err
 			}
 		}
 	}
+	end.Vacant = end.Pod == nil && end.Scene.Unreadable["Pod"] == "" && end.Scene.IsOfPods(end.Address)
 	return t.traceTo(ctx, from, end)
 }
 
 // traceService returns the hops to each ready endpoint of a Service.
 func (t *tracer) traceService(ctx context.Context, from diagnose.End, service *corev1.Service) (*diagnose.Explanation, error) {
-	var slices discoveryv1.EndpointSliceList
-	if err := t.local.Kube.List(ctx, &slices, client.InNamespace(service.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service.Name}); err != nil {
+	var published discoveryv1.EndpointSliceList
+	if err := t.local.Kube.List(ctx, &published, client.InNamespace(service.Namespace), client.MatchingLabels{discoveryv1.LabelServiceName: service.Name}); err != nil {
 		return nil, t.local.WrapWithCluster(fmt.Errorf("reading the endpoints: %w", err))
 	}
 	t.near.Service = service
-	addresses := readyAddresses(slices.Items)
+	addresses := readyAddresses(published.Items)
 	if len(addresses) == 0 {
 		return diagnose.TraceWithoutEndpoints(t.near, &from), nil
+	}
+	if len(addresses) > mostEndpoints {
+		t.notes = append(t.notes, fmt.Sprintf("Only %d of the %d ready endpoints of Service %s are traced; name a pod for another one", mostEndpoints, len(addresses), service.Name))
 	}
 	var all []*diagnose.Explanation
 	var failed []error
 	for _, address := range addresses[:min(len(addresses), mostEndpoints)] {
-		e, err := t.traceAddress(ctx, from, address)
+		e, err := t.traceHost(ctx, from, address)
 		if err != nil {
 			failed = append(failed, err)
 			continue

@@ -5,6 +5,8 @@ package explain
 
 import (
 	"bytes"
+	"fmt"
+	"net/netip"
 	"slices"
 	"strings"
 	"testing"
@@ -179,10 +181,115 @@ func TestTraceHops(t *testing.T) {
 	if _, err := (&tracer{near: &diagnose.Scene{ClusterID: "rome"}}).traceTo(t.Context(), diagnose.End{Cluster: "milan"}, diagnose.End{Cluster: "turin"}); err == nil {
 		t.Error("a way between two providers is traced at once")
 	}
+	// A Service is found by its address, and an address without a Service or pod is a fault.
+	var service corev1.Service
+	if err := r.rome.Client.Get(t.Context(), client.ObjectKey{Namespace: r.shop, Name: "shown"}, &service); err != nil {
+		t.Fatal(err)
+	}
+	testkit.UpdateStatus(t, r.rome.Client, r.here.services, func(n *ipamv1alpha1.Network) {
+		n.Status.CIDR = networkingv1beta1.CIDR(netip.PrefixFrom(netip.MustParseAddr(service.Spec.ClusterIP), 24).Masked().String())
+	})
+	if e := r.trace(t, "client", service.Spec.ClusterIP, true); e.Stopped || len(e.Chains) != 2 {
+		t.Error(r.textOf(e))
+	}
+	vacant := vacantAddress(t, r.rome, service.Spec.ClusterIP)
+	for to, want := range map[string]string{
+		vacant: "no Service has it", "10.200.1.99": "no pod has this address", "10.71.2.99": "no pod has this address", "192.0.2.7": "", // a node
+	} {
+		e, got := r.trace(t, "client", to, true), ""
+		if stop := e.Stop(); stop != nil {
+			got = stop.Failure().Message
+		}
+		if got != want {
+			t.Errorf("%s: %q, want %q:\n%s", to, got, want, r.textOf(e))
+		}
+	}
+	// Without the provider, nothing is said about its pods.
+	if e := r.trace(t, "client", "10.71.2.99", false); e.Stopped {
+		t.Error(r.textOf(e))
+	}
 	// NetworkPolicies are named, since they may drop what arrives.
 	ctltest.Lend(t, r.milan, &netv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: r.shopOf, Name: "deny"}})
 	e := r.trace(t, "client", "web", true)
 	if e.Stopped || !strings.Contains(r.textOf(e), "‼ milan: peers reach the pod\n    NetworkPolicy shop-rome/deny: it selects the pod") {
+		t.Error(r.textOf(e))
+	}
+	ctltest.Lend(t, r.rome, &netv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: r.shop, Name: "leave"}, Spec: netv1.NetworkPolicySpec{PolicyTypes: []netv1.PolicyType{netv1.PolicyTypeEgress}}})
+	e = r.trace(t, "client", "web", true)
+	if e.Stopped || !strings.Contains(r.textOf(e), "10.71.2.7)\n    NetworkPolicy shop/leave: it selects the pod: only what its egress rules allow leaves") {
+		t.Error(r.textOf(e))
+	}
+}
+
+// vacantAddress returns an address beside another one that no Service has.
+func vacantAddress(t *testing.T, c *testkit.ControlPlane, beside string) string {
+	t.Helper()
+	var all corev1.ServiceList
+	if err := c.Client.List(t.Context(), &all); err != nil {
+		t.Fatal(err)
+	}
+	prefix := netip.PrefixFrom(netip.MustParseAddr(beside), 24).Masked()
+	for a := prefix.Addr().Next(); prefix.Contains(a); a = a.Next() {
+		if !slices.ContainsFunc(all.Items, func(s corev1.Service) bool { return s.Spec.ClusterIP == a.String() }) {
+			return a.String()
+		}
+	}
+	t.Fatal("all addresses are used")
+	return ""
+}
+
+// A pod and a Service of one name are told apart by their kind.
+func TestTraceKinds(t *testing.T) {
+	r := newRoad(t)
+	for i := range mostEndpoints + 2 {
+		testkit.Update(t, r.rome.Client, r.slice, func(s *discoveryv1.EndpointSlice) {
+			s.Endpoints = append(s.Endpoints, discoveryv1.Endpoint{Addresses: []string{fmt.Sprintf("10.71.2.%d", 100+i)}})
+		})
+	}
+	for to, want := range map[string]struct {
+		object string
+		notes  int
+	}{
+		"web":               {"Pod " + r.shop + "/web", 1},
+		"pod/web":           {"Pod " + r.shop + "/web", 0},
+		"svc/web":           {"Service " + r.shop + "/web", 1},
+		"Service/web":       {"Service " + r.shop + "/web", 1},
+		"svc/web." + r.shop: {"Service " + r.shop + "/web", 1},
+	} {
+		trace := &tracer{local: r.local, namespace: r.shop}
+		e, err := trace.traceNames(t.Context(), "pod/client", to)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, object, _ := strings.Cut(e.Object, " to "); object != want.object || len(trace.notes) != want.notes {
+			t.Errorf("%s: %s, notes %q", to, e.Object, trace.notes)
+		}
+	}
+	for _, to := range []string{"svc/client", "pod/nothing"} {
+		if _, err := (&tracer{local: r.local, namespace: r.shop}).traceNames(t.Context(), "client", to); err == nil || !strings.Contains(err.Error(), "is in namespace") {
+			t.Errorf("%s: %v", to, err)
+		}
+	}
+	for text, good := range map[string]bool{"svc/web": true, "po/web.shop": true, "deploy/web": false, "svc/": false, "svc/a/b": false, "10.0.0.1": true} {
+		if err := checkNameOrAddress(text); (err == nil) != good {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+}
+
+// Peers reach a pod of an offloaded namespace, also if only offloaded pods are reached.
+func TestTraceToConsumer(t *testing.T) {
+	r := newRoad(t)
+	testkit.Update(t, r.rome.Client, r.here.fabric, func(d *appsv1.DaemonSet) {
+		d.Spec.Template.Spec.Containers[0].Args = []string{"--peer-access=offloaded"}
+	})
+	ctltest.Lend(t, r.rome, &netv1.NetworkPolicy{ObjectMeta: metav1.ObjectMeta{Namespace: r.shop, Name: "deny"}})
+	if e := r.trace(t, "web", "client", true); e.Stopped || !strings.Contains(r.textOf(e), "NetworkPolicy shop/deny: it selects the pod") {
+		t.Error(r.textOf(e))
+	}
+	own := testkit.Namespace(t, r.rome, "own", nil)
+	ctltest.LendWithStatus(t, r.rome, newPod(own, "client", "worker", nil), withAddress("10.200.1.6"))
+	if e := r.trace(t, "web", "client."+own, true); e.Stop() == nil || e.Stop().Findings[0].Page != "docs/network-reach.md#what-a-peer-reaches" {
 		t.Error(r.textOf(e))
 	}
 }

@@ -71,6 +71,17 @@ func MetricsPort(pod *corev1.Pod) int32 {
 	return 0
 }
 
+// BusyError is returned if a pod answers another request for the page now.
+type BusyError struct {
+	// After is when to ask again.
+	After time.Duration
+}
+
+// Error returns what to do.
+func (e *BusyError) Error() string {
+	return fmt.Sprintf("the pod is asked by others: ask again in %s", e.After)
+}
+
 // ReadPage returns a page of a pod. The certificate of the pod is self-signed: the API server and the kubelet guarantee that the connection
 // ends in this pod.
 func (r *Reader) ReadPage(ctx context.Context, pod *corev1.Pod, port int32, page, token string) (string, error) {
@@ -96,7 +107,12 @@ func (r *Reader) ReadPage(ctx context.Context, pod *corev1.Pod, port int32, page
 		return "", fmt.Errorf("reading %s: %w", page, cmp.Or(ctx.Err(), err))
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
+	switch answer.StatusCode {
+	case http.StatusOK:
+	case http.StatusTooManyRequests:
+		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After"))
+		return "", fmt.Errorf("reading %s: %w", page, &BusyError{After: max(time.Second, time.Duration(seconds)*time.Second)})
+	default:
 		return "", fmt.Errorf("reading %s: %s", page, answer.Status)
 	}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, maxPage))
