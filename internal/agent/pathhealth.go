@@ -5,6 +5,7 @@ package agent
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 	"time"
 
@@ -34,7 +35,12 @@ type Answers struct {
 
 	asked []time.Time // send times of probes that may still be answered, oldest first
 	owed  int         // probes sent since the last answered probe
+
+	answered uint64 // of the last probes: bit 0 is set if the latest one was answered, bit 1 for the one before
 }
+
+// lossWindow is the number of probes of which LossRatio is a part.
+const lossWindow = 60
 
 // remembered is how many questions may be on the way.
 const remembered = 64
@@ -58,6 +64,7 @@ func (p *PathHealth) Copy() PathHealth {
 func (a *Answers) recordQuestion(now time.Time) {
 	a.Sent++
 	a.owed++
+	a.answered <<= 1
 	a.asked = append(a.asked, now)
 	if len(a.asked) > remembered {
 		a.asked = slices.Delete(a.asked, 0, 1)
@@ -72,6 +79,7 @@ func (a *Answers) Hear(sent, now time.Time) bool {
 		return false
 	}
 	a.Heard++
+	a.answered |= 1 << (len(a.asked) - 1 - i)
 	if a.At.IsZero() || i > 0 {
 		a.Since = now
 	}
@@ -90,7 +98,22 @@ func (a *Answers) Unanswered(now time.Time) time.Duration {
 }
 
 // Resize changes the size of the probes, after one of the new size was answered.
-func (a *Answers) Resize(at time.Time) { a.asked, a.owed, a.At = nil, 0, at }
+func (a *Answers) Resize(at time.Time) {
+	a.answered |= 1<<len(a.asked) - 1 // they are not lost
+	a.asked, a.owed, a.At = nil, 0, at
+}
+
+// LossRatio returns which part of the last probes was lost, 60 at most. It is unknown before the second one: the latest may be on its way.
+func (a *Answers) LossRatio() (ratio float64, known bool) {
+	answered, sent := a.answered, a.Sent
+	if sent > 0 && answered&1 == 0 {
+		answered, sent = answered>>1, sent-1
+	}
+	if sent = min(sent, lossWindow); sent == 0 {
+		return 0, false
+	}
+	return 1 - float64(bits.OnesCount64(answered&(1<<sent-1)))/float64(sent), true
+}
 
 // lostCount returns the number of probes in a row without an answer in time. Probes missed while the process stood still do not count.
 func (p *PathHealth) lostCount(a Answers, now time.Time) int {

@@ -4,6 +4,7 @@
 package agent
 
 import (
+	"math"
 	"testing"
 	"time"
 
@@ -107,6 +108,43 @@ func TestPathHealthCountsProbes(t *testing.T) {
 	h.Small.Resize(h.at(0))
 	if lost := h.lostCount(h.Small, h.at(100)); lost != 0 {
 		t.Errorf("%d of another size are lost", lost)
+	}
+}
+
+// TestLossRatio has the last probes, of which the latest may be on its way.
+func TestLossRatio(t *testing.T) {
+	for name, tc := range map[string]struct {
+		sent   int
+		lost   func(i int) bool
+		resize bool
+		want   float64
+		known  bool
+	}{
+		"none_sent":       {0, nil, false, 0, false},
+		"on_its_way":      {1, func(int) bool { return true }, false, 0, false},
+		"all_answered":    {100, func(int) bool { return false }, false, 0, true},
+		"latest_on_way":   {4, func(i int) bool { return i == 3 }, false, 0, true},
+		"one_of_four":     {4, func(i int) bool { return i == 1 }, false, 0.25, true},
+		"one_of_twenty":   {200, func(i int) bool { return i%20 == 7 }, false, 0.05, true},
+		"long_ago":        {200, func(i int) bool { return i < 100 }, false, 0, true},
+		"everything":      {200, func(int) bool { return true }, false, 1, true},
+		"of_another_size": {200, func(i int) bool { return i > 190 }, true, 0, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := newTimedHealth()
+			for i := range tc.sent {
+				h.ask(float64(i))
+				if !tc.lost(i) {
+					h.padded(float64(i), float64(i)+0.1)
+				}
+			}
+			if tc.resize {
+				h.Full.Resize(h.at(float64(tc.sent)))
+			}
+			if got, known := h.Full.LossRatio(); math.Abs(got-tc.want) > 1e-9 || known != tc.known {
+				t.Errorf("got %v, %v, want %v, %v", got, known, tc.want, tc.known)
+			}
+		})
 	}
 }
 

@@ -377,10 +377,11 @@ const (
 	ShadowEndpointSliceFieldManager = "shadow-endpointslice-controller"
 )
 
-// Metrics of gateways that others read: the encrypted bytes that came from the peer, and went to it.
+// Metrics of gateways that others read: the encrypted bytes that came from the peer, and went to it, and which part of the last probes was lost.
 const (
 	ReceivedBytesMetric = "liqo_peer_receive_bytes_total"
 	SentBytesMetric     = "liqo_peer_transmit_bytes_total"
+	ProbeLossMetric     = "liqo_peer_probe_loss_ratio"
 )
 
 // NetworkStatePath is where agents of nodes and gateways serve their state in the kernel, beside their metrics.

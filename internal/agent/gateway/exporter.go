@@ -33,7 +33,7 @@ type tunnelExporter struct {
 	unwatched bool
 	latencies prometheus.Histogram
 
-	connected, latency, received, sent, asked, heard, size, dropped, implementation *prometheus.Desc
+	connected, latency, received, sent, asked, heard, loss, size, dropped, implementation *prometheus.Desc
 }
 
 func newExporter(o Options, device Device, counted func() (map[string]uint64, error), now func() agent.PathHealth, mtu func() int) *tunnelExporter {
@@ -49,6 +49,7 @@ func newExporter(o Options, device Device, counted func() (map[string]uint64, er
 		sent:      desc(names.SentBytesMetric, "Bytes that went to the peer, encrypted."),
 		asked:     desc("liqo_peer_probes_total", "Probes that were sent to the peer, small ones and full packets.", "size"),
 		heard:     desc("liqo_peer_probe_answers_total", "Probes that the peer answered.", "size"),
+		loss:      desc(names.ProbeLossMetric, "Part of the last 60 probes that was lost, from 0 to 1.", "size"),
 		size:      desc("liqo_peer_mtu_bytes", "Largest packets that are sent to the peer, in bytes."),
 		dropped: prometheus.NewDesc("liqo_gateway_dropped_packets_total", "Packets that the gateway dropped because its rules refuse them.",
 			[]string{"reason"}, prometheus.Labels{"cluster_id": o.RemoteClusterID}),
@@ -68,7 +69,7 @@ func (e *tunnelExporter) observeLatency(after time.Duration) {
 
 // Describe is of prometheus.Collector.
 func (e *tunnelExporter) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{e.connected, e.latency, e.received, e.sent, e.asked, e.heard, e.size, e.dropped, e.implementation} {
+	for _, d := range []*prometheus.Desc{e.connected, e.latency, e.received, e.sent, e.asked, e.heard, e.loss, e.size, e.dropped, e.implementation} {
 		out <- d
 	}
 	e.latencies.Describe(out)
@@ -97,6 +98,9 @@ func (e *tunnelExporter) Collect(out chan<- prometheus.Metric) {
 	for size, a := range map[string]agent.Answers{"small": health.Small, "full": health.Full} {
 		count(e.asked, a.Sent, size)
 		count(e.heard, a.Heard, size)
+		if ratio, known := a.LossRatio(); known && (size == "small" || health.Pads) {
+			gauge(e.loss, ratio, size)
+		}
 	}
 	if dropped, err := e.counted(); err == nil {
 		for reason, packets := range dropped {

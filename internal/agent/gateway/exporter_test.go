@@ -80,6 +80,10 @@ liqo_peer_mtu_bytes{cluster_id="milan",driver="wireguard"} 1340
 # TYPE liqo_peer_probe_answers_total counter
 liqo_peer_probe_answers_total{cluster_id="milan",driver="wireguard",size="full"} 1
 liqo_peer_probe_answers_total{cluster_id="milan",driver="wireguard",size="small"} 2
+# HELP liqo_peer_probe_loss_ratio Part of the last 60 probes that was lost, from 0 to 1.
+# TYPE liqo_peer_probe_loss_ratio gauge
+liqo_peer_probe_loss_ratio{cluster_id="milan",driver="wireguard",size="full"} 0
+liqo_peer_probe_loss_ratio{cluster_id="milan",driver="wireguard",size="small"} 0
 # HELP liqo_peer_probes_total Probes that were sent to the peer, small ones and full packets.
 # TYPE liqo_peer_probes_total counter
 liqo_peer_probes_total{cluster_id="milan",driver="wireguard",size="full"} 2

@@ -127,7 +127,7 @@ func (b *browser) call(t *testing.T, method string, params, result any) {
 	if _, err := b.to.Write(append(data, 0)); err != nil {
 		t.Fatal(err)
 	}
-	limit, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	limit, cancel := context.WithTimeout(t.Context(), 4*time.Minute) // longer than wait
 	defer cancel()
 	select {
 	case a, running := <-b.answers:

@@ -95,8 +95,11 @@ func tunnelText(all []fleet.Tunnel) string {
 		if t.ReceivedBitsPerSecond != nil && t.SentBitsPerSecond != nil {
 			text += fmt.Sprintf(", %.1f Mbit/s in, %.1f out", float64(*t.ReceivedBitsPerSecond)/1e6, float64(*t.SentBitsPerSecond)/1e6)
 		}
-		if t.Lost != "" {
+		switch {
+		case t.Lost != "":
 			text += ", loses " + strings.ToLower(t.Lost) + " packets"
+		case t.LossPercent != nil && *t.LossPercent > 0:
+			text += fmt.Sprintf(", loses %g %%", *t.LossPercent)
 		}
 		if len(t.FailedNodes) > 0 {
 			text += ", not from " + strings.Join(t.FailedNodes, " ")

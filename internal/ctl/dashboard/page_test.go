@@ -54,14 +54,14 @@ func TestPageConnection(t *testing.T) {
 	// A second of the page is 50 ms.
 	b.call(t, "Page.addScriptToEvaluateOnNewDocument", map[string]any{"source": `const timer = setTimeout; window.setTimeout = (call, delay) => timer(call, delay / 20)`}, nil)
 	b.open(t, server.URL+"/#"+testToken, "light")
-	b.wait(t, `document.getElementById("live").textContent.includes("✓ Live")`)
+	b.wait(t, `document.getElementById("live").textContent.includes("√ Live")`)
 	stalls.Store(true)
 	b.wait(t, `document.getElementById("live").textContent.includes("Not live") && document.getElementById("live").textContent.includes("no message for 45 seconds")`)
 	refuses.Store(true)
 	b.wait(t, `document.getElementById("live").textContent.includes("too many pages are open")`)
 	stalls.Store(false)
 	refuses.Store(false)
-	b.wait(t, `document.getElementById("live").textContent.includes("✓ Live")`)
+	b.wait(t, `document.getElementById("live").textContent.includes("√ Live")`)
 }
 
 // changingTown is a feed of facts that a test changes.
@@ -165,15 +165,27 @@ func TestPageChanges(t *testing.T) {
 	// What the gateway of a peer counts is on the map, and for screen readers.
 	town.change(t, func() {
 		c := networkingv1beta1.Connection{ObjectMeta: metav1.ObjectMeta{Namespace: "tenant", Name: "gw-turin", Labels: map[string]string{names.RemoteClusterID: "turin"}}}
-		c.Status.Value = networkingv1beta1.Connected
+		c.Status.Value, c.Status.Latency.Value, c.Status.MTU = networkingv1beta1.Connected, "12.7ms", 1340
 		town.facts.Connections = append(town.facts.Connections, c)
-		town.facts.Throughput = map[client.ObjectKey]fleet.Throughput{client.ObjectKeyFromObject(&c): {Received: 12_345_678, Sent: 4_500_000}}
+		town.facts.Throughput = map[client.ObjectKey]fleet.Throughput{client.ObjectKeyFromObject(&c): {Received: 12_345_678, Sent: 4_500_000, Loss: new(6.7)}}
 		town.facts.ThroughputProblem = "1 gateway does not answer"
 	})
 	b.wait(t, `[...document.querySelectorAll("#map g[data-cluster=turin] text")].some((text) => text.textContent === "12.3 Mbit/s in, 4.5 out")`)
-	b.wait(t, `document.querySelector("#map g[data-cluster=turin]").getAttribute("aria-label").includes("tunnel Connected, 12.3 Mbit/s in, 4.5 out")`)
+	b.wait(t, `document.querySelector("#map g[data-cluster=turin]").getAttribute("aria-label").includes("tunnel Connected 13 ms, loses 6.7 %, 12.3 Mbit/s in, 4.5 out, packets of at most 1340 bytes")`)
 	b.wait(t, `document.getElementById("findings").textContent.includes("1 gateway does not answer")`)
 	expectSpoken()
+
+	// The table of tunnels follows the selection.
+	selectMilan := func() {
+		t.Helper()
+		b.evaluate(t, `document.querySelector("#map g[data-cluster=milan]").dispatchEvent(new Event("click"))`)
+	}
+	b.wait(t, `document.querySelector("#tunnels .empty").textContent === "No tunnel to milan."`)
+	selectMilan()
+	b.wait(t, `[...document.querySelectorAll("#tunnels tbody tr")].map((row) => [...row.cells].map((cell) => cell.textContent).join("|")).join() === "turin|gw-turin|‼ Connected|13 ms|12.3 Mbit/s in, 4.5 out|6.7 %|1340|"`)
+	b.wait(t, `document.querySelector("#map g[data-cluster=turin]").textContent.includes("‼") && document.querySelector("#map g[data-cluster=rome]").textContent.includes("√")`)
+	selectMilan()
+	expectSpoken("2 of 2", "0 of 2 in milan")
 
 	// A selected peer that goes selects nothing any more, and the focus stays on the map.
 	town.change(t, func() { town.facts.Peers = town.facts.Peers[1:] })
@@ -186,8 +198,8 @@ func TestPageChanges(t *testing.T) {
 		b.wait(t, fmt.Sprintf(`document.getElementById("live").textContent.includes(%q)`, problem))
 	}
 	town.change(t, func() {})
-	b.wait(t, `document.getElementById("live").textContent.includes("✓ Live")`)
-	expectSpoken("✗ Not live", "✓ Live")
+	b.wait(t, `document.getElementById("live").textContent.includes("√ Live")`)
+	expectSpoken("× Not live", "√ Live")
 
 	// The active row can be read whole, and follows its pod.
 	b.evaluate(t, `document.getElementById("list").focus()`)
@@ -199,7 +211,7 @@ func TestPageChanges(t *testing.T) {
 	town.change(t, func() { town.setPod("waits", corev1.PodPending, "no nodes") })
 	b.wait(t, `document.getElementById("row").textContent.includes("no nodes")`)
 	b.searchFor(t, "evicted")
-	b.wait(t, `document.getElementById("row").textContent === "" && document.querySelector("#list .row[id]").textContent.includes("✗ Failed")`)
+	b.wait(t, `document.getElementById("row").textContent === "" && document.querySelector("#list .row[id]").textContent.includes("× Failed")`)
 	if errs := b.pageErrors(); len(errs) > 0 {
 		t.Errorf("the page has errors: %v", errs)
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strings"
 	"sync"
 	"time"
@@ -50,7 +51,7 @@ type throughputMeter struct {
 	// These belong to the goroutine that measures.
 	token   string
 	expiry  time.Time
-	last    map[types.UID]byteCounters
+	last    map[types.UID]counters
 	started time.Time
 
 	mu      sync.Mutex
@@ -58,10 +59,12 @@ type throughputMeter struct {
 	problem string
 }
 
-// byteCounters are what a gateway counted until a time.
-type byteCounters struct {
+// counters are what a gateway counted until a time.
+type counters struct {
 	at             time.Time
 	received, sent float64
+	// loss is the part of the last probes that was lost, negative if it is not known.
+	loss float64
 }
 
 func newThroughputMeter(g *gatherer) (*throughputMeter, error) {
@@ -119,13 +122,13 @@ func (m *throughputMeter) measureRates(ctx context.Context) {
 
 // readCounters reads the counters of all gateways, and publishes the rates since they were read before.
 func (m *throughputMeter) readCounters(ctx context.Context) {
-	rates, next := map[client.ObjectKey]fleet.Throughput{}, map[types.UID]byteCounters{}
-	problem := m.readGateways(ctx, func(tunnel client.ObjectKey, pod types.UID, now byteCounters) {
+	rates, next := map[client.ObjectKey]fleet.Throughput{}, map[types.UID]counters{}
+	problem := m.readGateways(ctx, func(tunnel client.ObjectKey, pod types.UID, now counters) {
 		next[pod] = now
 		before, known := m.last[pod]
 		if seconds := now.at.Sub(before.at).Seconds(); known && seconds > 0 && now.received >= before.received && now.sent >= before.sent { // else it was restarted
 			rates[tunnel] = fleet.Throughput{
-				Received: int64(8 * (now.received - before.received) / seconds), Sent: int64(8 * (now.sent - before.sent) / seconds),
+				Received: int64(8 * (now.received - before.received) / seconds), Sent: int64(8 * (now.sent - before.sent) / seconds), Loss: now.lossPercent(),
 			}
 		}
 	})
@@ -136,7 +139,7 @@ func (m *throughputMeter) readCounters(ctx context.Context) {
 }
 
 // readGateways calls take, never concurrently, for each active gateway that answers, and returns why others are missing.
-func (m *throughputMeter) readGateways(ctx context.Context, take func(tunnel client.ObjectKey, pod types.UID, now byteCounters)) (problem string) {
+func (m *throughputMeter) readGateways(ctx context.Context, take func(tunnel client.ObjectKey, pod types.UID, now counters)) (problem string) {
 	ctx, cancel := context.WithTimeout(ctx, readingTime)
 	defer cancel()
 	pods, err := m.findGateways(ctx)
@@ -222,23 +225,31 @@ func (m *throughputMeter) renewToken(ctx context.Context) (err error) {
 }
 
 // readGateway reads the counters of a gateway.
-func (m *throughputMeter) readGateway(ctx context.Context, pod *corev1.Pod) (byteCounters, error) {
+func (m *throughputMeter) readGateway(ctx context.Context, pod *corev1.Pod) (counters, error) {
 	port := podpage.MetricsPort(pod)
 	if port == 0 {
-		return byteCounters{}, errors.New("it has no port for metrics: metrics.enabled is false")
+		return counters{}, errors.New("it has no port for metrics: metrics.enabled is false")
 	}
 	ctx, cancel := context.WithTimeout(ctx, pageTime)
 	defer cancel()
 	page, err := m.pages.ReadPage(ctx, pod, port, "/metrics", m.token)
 	if err != nil {
-		return byteCounters{}, err
+		return counters{}, err
 	}
 	return parseCounters(page, time.Now())
 }
 
-// parseCounters returns the counters of a page of metrics.
-func parseCounters(page string, now time.Time) (byteCounters, error) {
-	c := byteCounters{at: now}
+// lossPercent returns the loss with one decimal, nil if it is not known.
+func (c counters) lossPercent() *float64 {
+	if c.loss < 0 {
+		return nil
+	}
+	return new(math.Round(1000*c.loss) / 10)
+}
+
+// parseCounters returns the counters of a page of metrics. Gateways of older versions say no loss.
+func parseCounters(page string, now time.Time) (counters, error) {
+	c := counters{at: now, loss: -1}
 	found := map[string]*float64{names.ReceivedBytesMetric: &c.received, names.SentBytesMetric: &c.sent}
 	lines := exposition.NewReader(strings.NewReader(page))
 	for {
@@ -255,6 +266,13 @@ func parseCounters(page string, now time.Time) (byteCounters, error) {
 				return c, fmt.Errorf("reading its metrics: %w", err)
 			}
 			delete(found, name)
+		}
+		if name == names.ProbeLossMetric { // one for each size
+			loss, err := sample.Value()
+			if err != nil {
+				return c, fmt.Errorf("reading its metrics: %w", err)
+			}
+			c.loss = max(c.loss, loss)
 		}
 	}
 	if len(found) > 0 {

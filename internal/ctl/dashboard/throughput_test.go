@@ -36,6 +36,7 @@ type servedGateway struct {
 	liqo, tenant   string
 	address        string
 	received, sent prometheus.Counter
+	loss           prometheus.Gauge
 }
 
 func newServedGateway(t *testing.T) *servedGateway {
@@ -45,7 +46,8 @@ func newServedGateway(t *testing.T) *servedGateway {
 	labels := prometheus.Labels{"driver": "wireguard", "cluster_id": "milan"}
 	g.received = prometheus.NewCounter(prometheus.CounterOpts{Name: names.ReceivedBytesMetric, ConstLabels: labels})
 	g.sent = prometheus.NewCounter(prometheus.CounterOpts{Name: names.SentBytesMetric, ConstLabels: labels})
-	for _, counter := range []prometheus.Collector{g.received, g.sent} {
+	g.loss = prometheus.NewGauge(prometheus.GaugeOpts{Name: names.ProbeLossMetric, ConstLabels: labels})
+	for _, counter := range []prometheus.Collector{g.received, g.sent, g.loss} {
 		metrics.Registry.MustRegister(counter)
 		t.Cleanup(func() { metrics.Registry.Unregister(counter) })
 	}
@@ -126,13 +128,14 @@ func TestThroughput(t *testing.T) {
 		}
 		return nil
 	})
-	if diff := cmp.Diff(map[client.ObjectKey]fleet.Throughput{tunnel: {}}, measured().Throughput); diff != "" {
+	if diff := cmp.Diff(map[client.ObjectKey]fleet.Throughput{tunnel: {Loss: new(0.0)}}, measured().Throughput); diff != "" {
 		t.Errorf("without packets (-want +got):\n%s", diff)
 	}
 
 	// A second ago these counters were lower.
 	g.received.Add(2_500_000)
 	g.sent.Add(1_000_000)
+	g.loss.Set(0.0667)
 	for uid, counted := range m.last {
 		counted.at = time.Now().Add(-time.Second)
 		m.last[uid] = counted
@@ -141,6 +144,9 @@ func TestThroughput(t *testing.T) {
 	rate := measured().Throughput[tunnel]
 	if rate.Received <= 0 || rate.Received > 20_000_000 || rate.Sent <= 0 || rate.Sent > 8_000_000 || float64(rate.Received)/float64(rate.Sent) < 2.4 || float64(rate.Received)/float64(rate.Sent) > 2.6 {
 		t.Errorf("the rate is %+v", rate)
+	}
+	if rate.Loss == nil || *rate.Loss != 6.7 {
+		t.Errorf("the loss is %v", rate.Loss)
 	}
 
 	// A gateway without metrics has no rate, and the other one keeps its own.
@@ -152,7 +158,7 @@ func TestThroughput(t *testing.T) {
 
 	// The counters of a process that was restarted begin again.
 	for uid := range m.last {
-		m.last[uid] = byteCounters{at: time.Now().Add(-time.Second), received: 1e12}
+		m.last[uid] = counters{at: time.Now().Add(-time.Second), received: 1e12}
 	}
 	m.measureRates(t.Context())
 	if got := measured().Throughput; len(got) != 0 {
@@ -218,13 +224,14 @@ func TestMeterIdle(t *testing.T) {
 func TestParseCounters(t *testing.T) {
 	for name, tc := range map[string]struct {
 		page string
-		want byteCounters
+		want counters
 		err  string
 	}{
-		"both": {"# HELP liqo_peer_receive_bytes_total x\nliqo_peer_receive_bytes_total{cluster_id=\"milan\"} 1.5e+06\nother 3\nliqo_peer_transmit_bytes_total{cluster_id=\"milan\"} 7\n", byteCounters{received: 1.5e6, sent: 7}, ""},
-		"one":  {"liqo_peer_receive_bytes_total 1\n", byteCounters{}, "no bytes of the tunnel"},
-		"cut":  {"liqo_peer_receive_bytes_total 1\nliqo_peer_tr", byteCounters{}, "unexpected EOF"},
-		"text": {"<html>\n", byteCounters{}, "no bytes of the tunnel"},
+		"both": {"# HELP liqo_peer_receive_bytes_total x\nliqo_peer_receive_bytes_total{cluster_id=\"milan\"} 1.5e+06\nother 3\nliqo_peer_transmit_bytes_total{cluster_id=\"milan\"} 7\n", counters{received: 1.5e6, sent: 7, loss: -1}, ""},
+		"loss": {"liqo_peer_receive_bytes_total 1\nliqo_peer_transmit_bytes_total 7\nliqo_peer_probe_loss_ratio{size=\"full\"} 0.25\nliqo_peer_probe_loss_ratio{size=\"small\"} 0.1\n", counters{received: 1, sent: 7, loss: 0.25}, ""},
+		"one":  {"liqo_peer_receive_bytes_total 1\n", counters{}, "no bytes of the tunnel"},
+		"cut":  {"liqo_peer_receive_bytes_total 1\nliqo_peer_tr", counters{}, "unexpected EOF"},
+		"text": {"<html>\n", counters{}, "no bytes of the tunnel"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := parseCounters(tc.page, time.Time{})

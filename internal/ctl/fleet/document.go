@@ -91,6 +91,8 @@ type Tunnel struct {
 	// ReceivedBitsPerSecond came from the peer, and SentBitsPerSecond went to it, encrypted; missing if the gateway did not say so.
 	ReceivedBitsPerSecond *int64 `json:"receivedBitsPerSecond,omitempty"`
 	SentBitsPerSecond     *int64 `json:"sentBitsPerSecond,omitempty"`
+	// LossPercent is how many of the last 60 probes were lost, of the size that loses more.
+	LossPercent *float64 `json:"lossPercent,omitempty"`
 }
 
 // Slice is a ResourceSlice.

@@ -40,9 +40,10 @@ type Facts struct {
 	ThroughputProblem string
 }
 
-// Throughput is what came from a peer and went to it, in bits per second.
+// Throughput is what came from a peer and went to it, in bits per second, and how many percent of the last probes were lost, if the gateway says so.
 type Throughput struct {
 	Received, Sent int64
+	Loss           *float64
 }
 
 // UnreadableThroughput is the entry of Document.Unreadable that says why tunnels have no throughput.
@@ -78,7 +79,7 @@ func New(f *Facts) *Document {
 			t.LatencyMilliseconds = new(float64(latency.Microseconds()) / 1000)
 		}
 		if rate, known := f.Throughput[client.ObjectKeyFromObject(c)]; known {
-			t.ReceivedBitsPerSecond, t.SentBitsPerSecond = &rate.Received, &rate.Sent
+			t.ReceivedBitsPerSecond, t.SentBitsPerSecond, t.LossPercent = &rate.Received, &rate.Sent, rate.Loss
 		}
 		d.Tunnels = append(d.Tunnels, t)
 	}

@@ -1,7 +1,7 @@
 // The page shows the document of liqoctl fleet, and follows its changes.
-import { byId, clock, make, mark, setText, showTable, span, usage } from "./parts.js";
+import { byId, clock, make, mark, setText, showTable, sign, span, usage } from "./parts.js";
 import { PodList } from "./list.js";
-import { showChart, showMap } from "./map.js";
+import { milliseconds, showChart, showMap, tunnelKind, tunnelRate } from "./map.js";
 import { follow } from "./stream.js";
 
 let document_ = {}, pods = new Map(), chosen = "", now = 0, changed = new Set(), scheduled = false;
@@ -26,7 +26,7 @@ function take(message) {
 function tell(isLive, text) {
   const state = byId("state");
   state.className = isLive ? "good" : "bad";
-  setText(state, isLive ? "✓ Live" : "✗ Not live");
+  setText(state, isLive ? sign("good") + " Live" : sign("bad") + " Not live");
   setText(byId("why"), text);
 }
 
@@ -35,7 +35,7 @@ function keep(pod) {
   pod.key = pod.namespace + "/" + pod.name;
   pod.isWaiting = !pod.ready && pod.phase !== "Succeeded" && pod.phase !== "Failed";
   pod.kind = pod.ready ? "good" : pod.phase === "Failed" ? "bad" : pod.isWaiting ? "warn" : "off";
-  pod.state = pod.ready ? "✓ Ready" : pod.phase === "Failed" ? "✗ Failed" : pod.isWaiting ? "… " + pod.phase : "– " + pod.phase;
+  pod.state = sign(pod.kind) + " " + (pod.ready ? "Ready" : pod.phase);
   pod.place = (pod.cluster ?? "no node yet") + (pod.node && pod.node !== pod.cluster ? " / " + pod.node : "") + (pod.consumer ? " for " + pod.consumer : "");
   pod.words = [pod.key, pod.place, pod.phase, pod.state, pod.reason].join(" ").toLowerCase();
   pods.set(pod.key, pod);
@@ -52,6 +52,7 @@ function show() {
     [["cluster"], () => { byId("cluster").textContent = document_.cluster.id; document.title = "Liqo " + document_.cluster.id; }],
     [["peers", "tunnels", "cluster", "check", "pods", "choice"], () => showMap(document_, podCounts(), chosen, choose)],
     [["peers", "tunnels", "check", "pods"], showCounts],
+    [["tunnels", "choice"], showTunnels],
     [["timeline"], showHour],
     [["check", "unreadable"], showFindings],
     [["pods", "choice"], showPods],
@@ -89,6 +90,16 @@ function showCounts() {
     mark(waiting ? "warn" : "good", `${pods.size} pods, ${waiting} waiting`),
     mark(failed ? "bad" : warnings ? "warn" : "good", `${failed} checks failed, ${warnings} warnings`),
   ].map((text) => make("li", {}, text)));
+}
+
+function showTunnels() {
+  const own = document_.tunnels.filter((tunnel) => !chosen || tunnel.peer === chosen || chosen === document_.cluster.id);
+  showTable("tunnels", ["Peer", "Connection", "State", "Latency", "In, out", "Loss", "MTU", "Failed nodes"], own.map((tunnel) => [
+    tunnel.peer, tunnel.name, mark(tunnelKind(tunnel), tunnel.state + (tunnel.lost ? `, loses ${tunnel.lost.toLowerCase()} packets` : "")),
+    tunnel.latencyMilliseconds === undefined ? "" : milliseconds(tunnel.latencyMilliseconds), tunnelRate(tunnel),
+    tunnel.lossPercent === undefined ? "" : `${tunnel.lossPercent} %`, tunnel.mtu ? String(tunnel.mtu) : "",
+    tunnel.failedNodes ? mark("bad", tunnel.failedNodes.join(" ")) : "",
+  ]), chosen ? `No tunnel to ${chosen}.` : "No tunnels.");
 }
 
 function showHour() {

@@ -3,18 +3,32 @@ import { byId, draw, setText, sign } from "./parts.js";
 
 const short = (text, most) => text.length > most ? text.slice(0, most - 1) + "…" : text;
 
+export const milliseconds = (time) => (time < 10 ? time.toPrecision(2) : Math.round(time)) + " ms";
+
+// lossy is the loss in percent from which a tunnel that works deserves a look: that of the alert LiqoPeerPacketLoss.
+const lossy = 5;
+
+export const tunnelKind = (tunnel) =>
+  tunnel.state === "Error" || tunnel.lost ? "bad" : tunnel.state !== "Connected" || tunnel.lossPercent > lossy ? "warn" : "good";
+
+// tunnelRate returns what passes a tunnel now, "" if that is not measured.
+export function tunnelRate({ receivedBitsPerSecond: received, sentBitsPerSecond: sent }) {
+  const mbit = (bits) => (bits / 1e6).toFixed(1);
+  return received === undefined || sent === undefined ? "" : `${mbit(received)} Mbit/s in, ${mbit(sent)} out`;
+}
+
 // tunnelOf returns the kind and the text of the worst tunnel of a peer, and what else is known of it.
 export function tunnelOf(peer, tunnels) {
   const own = tunnels.filter((tunnel) => tunnel.peer === peer.id);
-  const bad = own.find((tunnel) => tunnel.state === "Error") ?? own.find((tunnel) => tunnel.state !== "Connected") ?? own[0];
+  const bad = own.find((tunnel) => tunnel.state === "Error") ?? own.find((tunnel) => tunnelKind(tunnel) !== "good") ?? own[0];
   if (!bad) return { kind: "off", text: "no tunnel", rate: "", more: "" };
-  const kind = { Connected: bad.lost ? "bad" : "good", Error: "bad" }[bad.state] ?? "warn";
-  const latency = bad.latencyMilliseconds === undefined || bad.state !== "Connected" ? "" : ` ${bad.latencyMilliseconds.toPrecision(2)} ms`;
+  const latency = bad.latencyMilliseconds === undefined || bad.state !== "Connected" ? "" : ` ${milliseconds(bad.latencyMilliseconds)}`;
   const nodes = bad.failedNodes ? `, not from ${bad.failedNodes.join(" ")}` : "", size = bad.mtu ? `, packets of at most ${bad.mtu} bytes` : "";
-  const mbit = (bits) => (bits / 1e6).toFixed(1), isMeasured = bad.receivedBitsPerSecond !== undefined && bad.sentBitsPerSecond !== undefined;
-  const rate = isMeasured ? `${mbit(bad.receivedBitsPerSecond)} Mbit/s in, ${mbit(bad.sentBitsPerSecond)} out` : "";
-  return { kind, rate, text: bad.state + latency + (bad.lost ? `, loses ${bad.lost.toLowerCase()} packets` : ""), more: (rate && ", " + rate) + nodes + size };
+  const lost = bad.lost ? `, loses ${bad.lost.toLowerCase()} packets` : bad.lossPercent > 0 ? `, loses ${bad.lossPercent} %` : "", rate = tunnelRate(bad);
+  return { kind: tunnelKind(bad), rate, text: bad.state + latency + lost, more: (rate && ", " + rate) + nodes + size };
 }
+
+const worseKind = (a, b) => ["bad", "warn", "off", "good"].find((kind) => kind === a || kind === b);
 
 // shown has the elements of each cluster on the map, by its ID.
 const shown = new Map();
@@ -26,10 +40,10 @@ export function showMap({ cluster, peers, tunnels, check }, counts, chosen, choo
   const broken = check.groups.some((group) => !group.name.startsWith("peer ") && group.checks.some((one) => one.status === "failed"));
   const clusters = peers.map((peer, i) => {
     const angle = (2 * Math.PI * i) / peers.length - Math.PI / 2, ring = rings === 2 && i % 2 ? 0.66 : 1;
-    const tunnel = tunnelOf(peer, tunnels), kind = peer.phase === "Unhealthy" ? "bad" : peer.phase === "Pending" ? "off" : "good";
+    const tunnel = tunnelOf(peer, tunnels), kind = worseKind(peer.phase === "Unhealthy" ? "bad" : peer.phase === "Pending" ? "off" : "good", tunnel.kind);
     return { id: peer.id, x: 500 + 430 * ring * Math.cos(angle), y: 235 + 190 * ring * Math.sin(angle), kind, tunnel, text: `${peer.role}, ${peer.phase}, tunnel ${tunnel.text}${tunnel.more}` };
   });
-  clusters.push({ id: cluster.id, x: 500, y: 235, kind: broken ? "bad" : "good", text: "this cluster" + (broken ? ", checks failed" : "") });
+  clusters.push({ id: cluster.id, x: 500, y: 235, kind: broken ? "bad" : "good", fault: broken ? "checks failed" : "", text: "this cluster" + (broken ? ", checks failed" : "") });
 
   const gone = new Set(shown.keys()), map = byId("map"), lines = [], nodes = [];
   for (const { id } of clusters) gone.delete(id);
@@ -54,8 +68,8 @@ export function showMap({ cluster, peers, tunnels, check }, counts, chosen, choo
     set(rate, { x, y: y + 38 });
     setText(title, label);
     setText(name, short(one.id, tunnel && rings === 2 ? 10 : 18));
-    setText(state, tunnel ? sign(tunnel.kind) : "");
-    setText(detail, tunnel && rings === 1 ? short(tunnel.text, 22) : "");
+    setText(state, sign(one.kind));
+    setText(detail, tunnel && rings === 1 ? short(tunnel.text, peers.length > 12 ? 22 : 34) : one.fault ?? "");
     setText(rate, tunnel && rings === 1 ? tunnel.rate : "");
   }
   // A moved element loses the focus: clusters are sorted, so only new ones are inserted.

@@ -34,7 +34,8 @@ export function showTable(part, heads, rows, empty) {
     make("tbody", {}, ...rows.map((cells) => make("tr", {}, ...cells.map((cell) => make("td", {}, cell ?? "")))))));
 }
 
-const marks = { good: "✓", warn: "…", bad: "✗", off: "–" };
+// Those of the commands.
+const marks = { good: "√", warn: "‼", bad: "×", off: "·" };
 
 // mark returns a text with a sign, so that the colour is not the only difference.
 export const mark = (kind, text) => make("span", { class: kind }, marks[kind] + " " + text);
