@@ -102,6 +102,9 @@ func (f *feed) renewSnapshot(ctx context.Context) error {
 		return err
 	}
 	d := fleet.New(facts)
+	if f.previous == nil {
+		f.timeline.Seed(facts, d)
+	}
 	f.timeline.Add(f.previous, d)
 	f.previous = d
 	s, err := newSnapshot(d, &f.timeline)

@@ -10,6 +10,11 @@ import (
 	"strings"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
+
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/ctl/diagnose"
 )
 
@@ -21,7 +26,7 @@ const (
 	maxOfOneStep = 50
 )
 
-// Timeline is what happened in the last hour, as far as documents show it.
+// Timeline is what happened in the last hour, as far as documents show it, and the cluster knew when it began.
 type Timeline struct {
 	// Changes are the oldest first.
 	Changes []Change `json:"changes"`
@@ -31,7 +36,7 @@ type Timeline struct {
 // Change is a difference between two documents.
 type Change struct {
 	Time time.Time `json:"time"`
-	// Good is true if the change ended a problem, Bad if it began one.
+	// Good is true if the object works since the change, Bad if it does not.
 	Good   bool   `json:"good,omitempty"`
 	Bad    bool   `json:"bad,omitempty"`
 	Object string `json:"object"`
@@ -69,7 +74,7 @@ func (t *Timeline) Add(before, d *Document) {
 func newSample(d *Document) Sample {
 	s := Sample{Time: d.Time, Tunnels: len(d.Tunnels), Pods: len(d.Pods)}
 	for i := range d.Tunnels {
-		if d.Tunnels[i].State == "Connected" {
+		if d.Tunnels[i].State == string(networkingv1beta1.Connected) {
 			s.Connected++
 		}
 	}
@@ -84,10 +89,39 @@ func newSample(d *Document) Sample {
 	return s
 }
 
-// state is the state of an object in a document.
+// Seed adds what happened before the first document, as far as the cluster still knows: events, and transitions of conditions of peers.
+func (t *Timeline) Seed(f *Facts, d *Document) {
+	for i := range f.Peers {
+		fc := &f.Peers[i]
+		m := fc.Status.Modules
+		for _, c := range slices.Concat(m.Networking.Conditions, m.Authentication.Conditions, m.Offloading.Conditions, fc.Status.Conditions) {
+			change := Change{
+				Time: c.LastTransitionTime.UTC(), Object: "peer " + string(fc.Spec.ClusterID), Text: diagnose.ForeignText(transitionText(c)),
+				Good: c.Status == liqov1beta1.ConditionEstablished || c.Status == liqov1beta1.ConditionReady,
+			}
+			change.Bad = !change.Good && c.Status != liqov1beta1.ConditionPending && c.Status != liqov1beta1.ConditionNone
+			t.Changes = append(t.Changes, change)
+		}
+	}
+	for _, e := range d.Events {
+		t.Changes = append(t.Changes, Change{Time: e.Time, Bad: e.Type == corev1.EventTypeWarning, Object: e.Object, Text: e.Reason + ": " + e.Message})
+	}
+	slices.SortStableFunc(t.Changes, func(a, b Change) int { return a.Time.Compare(b.Time) })
+}
+
+// transitionText returns the type and the status of a condition, with the reason if it has one.
+func transitionText(c liqov1beta1.Condition) string {
+	text := fmt.Sprintf("%s is %s", c.Type, c.Status)
+	if why := cmp.Or(c.Message, c.Reason); why != "" {
+		text += ": " + why
+	}
+	return text
+}
+
+// state is the state of an object in a document. One that is neither good nor bad may become either, such as that of a new tunnel.
 type state struct {
-	text string
-	good bool
+	text      string
+	good, bad bool
 }
 
 // Compare returns the changes of states and findings between two documents, by object.
@@ -111,9 +145,9 @@ func Compare(before, d *Document) []Change {
 		case !has:
 			change.Text = "is gone"
 		case !had:
-			change.Text, change.Bad = "is new: "+is.text, !is.good
+			change.Text, change.Bad = "is new: "+is.text, is.bad
 		default:
-			change.Text, change.Good, change.Bad = fmt.Sprintf("%s, was %s", is.text, was.text), is.good && !was.good, !is.good
+			change.Text, change.Good, change.Bad = fmt.Sprintf("%s, was %s", is.text, was.text), is.good && !was.good, is.bad
 		}
 		all = append(all, change)
 	}
@@ -136,27 +170,32 @@ func Compare(before, d *Document) []Change {
 func statesOf(d *Document) map[string]state {
 	all := map[string]state{}
 	for _, p := range d.Peers {
-		all["peer "+p.ID] = state{p.Phase, p.Phase != PhaseUnhealthy}
+		all["peer "+p.ID] = state{p.Phase, p.Phase == PhaseHealthy, p.Phase == PhaseUnhealthy}
 	}
 	for _, t := range d.Tunnels {
-		all["tunnel to "+t.Peer+" ("+t.Name+")"] = state{t.State, t.State == "Connected"}
+		all["tunnel to "+t.Peer+" ("+t.Name+")"] = state{t.State, t.State == string(networkingv1beta1.Connected), t.State == string(networkingv1beta1.ConnectionError)}
 	}
 	for _, s := range d.Slices {
 		text := "accepted"
-		if !s.Accepted {
+		switch {
+		case len(s.Alerts) > 0:
 			text = "not accepted"
+		case !s.Accepted:
+			text = "not judged yet"
 		}
-		all[strings.ToLower(s.Action)+" slice "+s.Name+" of "+s.Peer] = state{text, s.Accepted}
+		all[strings.ToLower(s.Action)+" slice "+s.Name+" of "+s.Peer] = state{text, s.Accepted, len(s.Alerts) > 0}
 	}
 	for _, n := range d.VirtualNodes {
 		text := n.Status
 		if n.Cordoned {
 			text += ", cordoned"
 		}
-		all["node "+n.Name] = state{text, n.Status == diagnose.Healthy}
+		all["node "+n.Name] = state{text, n.Status == diagnose.Healthy, n.Status != diagnose.Healthy}
 	}
 	for _, n := range d.Namespaces {
-		all["namespace "+n.Name] = state{n.Phase, n.Phase == "Ready"}
+		phase := offv1beta1.OffloadingPhaseType(n.Phase)
+		failed := phase == offv1beta1.SomeFailedOffloadingPhaseType || phase == offv1beta1.AllFailedOffloadingPhaseType
+		all["namespace "+n.Name] = state{cmp.Or(n.Phase, "Pending"), phase == offv1beta1.ReadyOffloadingPhaseType, failed}
 	}
 	return all
 }
