@@ -147,6 +147,11 @@ func TestRules(t *testing.T) {
 		"ranges/overlap": {Facts{Nodes: []corev1.Node{node("a", "10.70.0.1", "", "True")}, Networks: []ipamv1alpha1.Network{
 			network("pod", "10.70.0.0/16", names.NetworkTypePod), network("external", "10.70.128.0/17", names.NetworkTypeExternal),
 		}}, (*Facts).FindRanges, []string{"failed Network liqo/pod: 10.70.0.0/16 has the address 10.70.0.1 of Node a", "failed Network liqo/external: 10.70.128.0/17 overlaps 10.70.0.0/16 of Network liqo/pod"}},
+		"preflight/dual_stack": {Facts{Nodes: []corev1.Node{node("a", "192.0.2.1", "", "True")}, Preflight: Preflight{PodCIDRs: []string{"10.244.0.0/16", "fd00:1::/56"}, ServiceCIDR: "10.96.0.0/12, fd00::/112"}},
+			(*Facts).FindClusterRanges, nil},
+		"preflight/node_in_second_range": {Facts{Nodes: []corev1.Node{node("a", "fd00::7", "", "True")}, Preflight: Preflight{PodCIDRs: []string{"10.244.0.0/16"}, ServiceCIDR: "10.96.0.0/12,fd00::/112"}},
+			(*Facts).FindClusterRanges, []string{"failed Node a: its address fd00::7 is in fd00::/112, a range of pods or Services"}},
+		"preflight/no_range":        {Facts{Preflight: Preflight{PodCIDRs: []string{"10.244.0.0/16"}, ServiceCIDR: "10.96.0.0/12,x"}}, (*Facts).FindClusterRanges, []string{`failed cluster: "x" is no address range`}},
 		"internal_nodes/no_network": {Facts{Namespace: "liqo", Nodes: []corev1.Node{node("a", "192.0.2.1", "", "True")}}, (*Facts).FindInternalNodes, nil},
 		"internal_nodes/missing": {Facts{Namespace: "liqo", DaemonSets: []appsv1.DaemonSet{fabric}, Nodes: []corev1.Node{node("a", "", "", "True"), node("b", "", "", "True")},
 			InternalNodes: []networkingv1beta1.InternalNode{{ObjectMeta: metav1.ObjectMeta{Name: "a"}}}}, (*Facts).FindInternalNodes, []string{
@@ -234,6 +239,15 @@ func TestRules(t *testing.T) {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestRangesOfK3s(t *testing.T) {
+	for version, want := range map[string]string{"v1.35.4": "pass both: liqoctl install --pod-cidr", "v1.35.4+k3s1": "run: liqoctl install k3s"} {
+		f := &Facts{ServerVersion: version, Preflight: Preflight{RangeProblem: "this cluster was not made by kubeadm"}}
+		if got := f.FindClusterRanges(); len(got) != 1 || !strings.HasPrefix(got[0].Remedy, want) {
+			t.Errorf("%s: %+v", version, got)
+		}
 	}
 }
 

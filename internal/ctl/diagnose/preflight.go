@@ -18,11 +18,20 @@ type Preflight struct {
 	MissingRights []string
 	// Other is the installation of another product, Installed the version of this one.
 	Other, Installed string
-	// PodCIDRs and ServiceCIDR are those of the cluster, RangeProblem why they are not known.
+	// PodCIDRs and ServiceCIDR are those of the cluster, RangeProblem why they are not known. ServiceCIDR has two, with a comma, in a dual-stack
+	// cluster.
 	PodCIDRs     []string
 	ServiceCIDR  string
 	RangeProblem string
 	Services     []corev1.Service
+}
+
+// ranges returns the ranges of pods and Services.
+func (p *Preflight) ranges() (all []string) {
+	for _, text := range append(slices.Clone(p.PodCIDRs), strings.Split(p.ServiceCIDR, ",")...) {
+		all = append(all, strings.TrimSpace(text))
+	}
+	return all
 }
 
 // joinRanges returns the ranges of the cluster for a note.
@@ -30,7 +39,7 @@ func (p *Preflight) joinRanges() string {
 	if p.RangeProblem != "" {
 		return ""
 	}
-	return strings.Join(append(slices.Clone(p.PodCIDRs), p.ServiceCIDR), ", ")
+	return strings.Join(p.ranges(), ", ")
 }
 
 // FindMissingRights returns what the user may not do.
@@ -55,9 +64,13 @@ func (f *Facts) FindOtherLiqo() (all []Finding) {
 // FindClusterRanges returns nodes inside of the address ranges of pods and Services, or that the ranges are not known.
 func (f *Facts) FindClusterRanges() (all []Finding) {
 	if f.Preflight.RangeProblem != "" {
-		return []Finding{warningOf(newFailure("cluster", f.Preflight.RangeProblem, "pass both: liqoctl install --pod-cidr <CIDR> --service-cidr <CIDR>", "docs/install.md"))}
+		remedy := "pass both: liqoctl install --pod-cidr <CIDR> --service-cidr <CIDR>"
+		if strings.Contains(f.ServerVersion, "+k3s") {
+			remedy = "run: liqoctl install k3s, with --pod-cidr and --service-cidr if they are not the defaults of k3s"
+		}
+		return []Finding{warningOf(newFailure("cluster", f.Preflight.RangeProblem, remedy, "docs/install.md"))}
 	}
-	for _, text := range append(slices.Clone(f.Preflight.PodCIDRs), f.Preflight.ServiceCIDR) {
+	for _, text := range f.Preflight.ranges() {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
 			all = append(all, newFailure("cluster", fmt.Sprintf("%q is no address range", text), "pass it: liqoctl install --pod-cidr <CIDR> --service-cidr <CIDR>", "docs/install.md"))
