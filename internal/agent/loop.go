@@ -118,6 +118,9 @@ func (l Loop) Setup(mgr ctrl.Manager) error {
 		start.Store(&now)
 		again, err := l.Run(ctx)
 		if v := kube.Classify(err); err != nil && v.After > 0 {
+			if again > 0 {
+				v.After = min(v.After, again)
+			}
 			return reconcile.Result{RequeueAfter: v.After}, nil
 		}
 		return reconcile.Result{RequeueAfter: again}, err

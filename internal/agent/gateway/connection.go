@@ -41,7 +41,7 @@ func (g *gateway) reconcileConnection(ctx context.Context, nodes []nodeReport) (
 	if now.Sub(health.Left) < moveLimit || !g.options.Server && known && late >= 0 && late < moveLimit {
 		again = min(again, health.Interval/movesPerInterval)
 	}
-	return again, errors.Join(failed, g.writeConnection(ctx, health, nodes, now))
+	return again, errors.Join(failed, g.writer.Write(ctx, func(ctx context.Context) error { return g.writeConnection(ctx, health, nodes, now) }))
 }
 
 // writeConnection writes the state of the tunnel, and of the path of pods to it, to the status.

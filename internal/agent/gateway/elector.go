@@ -289,7 +289,7 @@ func (e *elector) fenceError() error {
 	return e.unfenced
 }
 
-// writeLimit is how long a write of the Lease may take.
+// writeLimit is how long a write of the Lease, or a read of it, may take.
 const writeLimit = time.Second
 
 // writeLease takes the Lease, or renews it, or only changes its standbys if began is zero.
@@ -464,6 +464,8 @@ func (e *elector) hasStandby() bool {
 
 // isReplaced reports whether the Lease of this replica was deleted, or has another holder.
 func (e *elector) isReplaced(ctx context.Context) bool {
+	ctx, cancel := context.WithTimeout(ctx, writeLimit)
+	defer cancel()
 	lease := &coordinationv1.Lease{}
 	err := e.live.Get(ctx, client.ObjectKey{Namespace: e.options.Namespace, Name: names.Gateway(e.options.Name)}, lease)
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && holderOf(lease) != e.options.Pod

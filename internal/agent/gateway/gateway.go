@@ -165,6 +165,7 @@ type gateway struct {
 	options   Options
 	sources   agent.Sources
 	reporter  agent.Reporter
+	writer    agent.Writer
 	endpoints *serverEndpoints
 	prober    *tunnelProber
 	exporter  *tunnelExporter
@@ -248,7 +249,8 @@ func (g *gateway) runOnce(ctx context.Context) (time.Duration, error) {
 	g.reportSilence(snapshot)
 	g.reporter.ReportProblems(ctx, snapshot, problems)
 	again, err := g.reconcileConnection(ctx, nodeReports(snapshot, g.options.RemoteClusterID))
-	return again, errors.Join(failed, g.reporter.Applied(ctx, snapshot, problems, failed), err)
+	applied := g.writer.Write(ctx, func(ctx context.Context) error { return g.reporter.Applied(ctx, snapshot, problems, failed) })
+	return again, errors.Join(failed, applied, err)
 }
 
 // followElection tells the elector of the replicas, and returns whether this one stands by, and whether it ends now: an active one ends when

@@ -288,6 +288,37 @@ func TestGatewayPair(t *testing.T) {
 	}
 }
 
+// The server moves while the API server of its client gives no answer: the client follows.
+func TestGatewayHangingAPIServer(t *testing.T) {
+	a, b := newTestGateways(t)
+	b.options.Endpoints, b.silence = []string{"server.example:51840"}, 3*time.Second
+	var server atomic.Pointer[netip.Addr]
+	server.Store(&a.options.Address)
+	b.resolve = func(context.Context, string, string) ([]netip.Addr, error) { return []netip.Addr{*server.Load()}, nil }
+	stop := a.run(t)
+	b.run(t)
+	a.trust(t, "peer", b)
+	b.trust(t, "peer", a)
+	a.is(t, connected)
+	b.is(t, connected)
+	b.hangs.Store(true)
+	stop()
+	moved, eth0 := netip.MustParseAddr("192.0.2.3"), a.space.Link(t, "eth0")
+	address := func(ip netip.Addr) *netlink.Addr {
+		return &netlink.Addr{IPNet: &net.IPNet{IP: ip.AsSlice(), Mask: net.CIDRMask(24, 32)}}
+	}
+	if err := errors.Join(a.space.AddrDel(eth0, address(a.options.Address)), a.space.AddrAdd(eth0, address(moved))); err != nil {
+		t.Fatal(err)
+	}
+	a.options.StateDir = t.TempDir() // it does not know where its client is
+	server.Store(&moved)
+	now := time.Now()
+	a.run(t)
+	a.waitForAnswer(t, now)
+	b.hangs.Store(false)
+	b.waitForAnswer(t, now)
+}
+
 // The client has a session that the new process of its server does not know, and begins no other. What the server sends it by itself gets an
 // answer.
 func TestGatewayServerRestart(t *testing.T) {

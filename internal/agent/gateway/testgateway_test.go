@@ -58,6 +58,29 @@ func (d inside) Restart(k wg.PublicKey) error {
 	return d.space.Inside(func() error { return d.Device.Restart(k) })
 }
 
+// hangingClient writes no status while it hangs, as if the API server had lost its power.
+type hangingClient struct {
+	client.Client
+	hangs *atomic.Bool
+}
+
+type hangingWriter struct {
+	client.SubResourceWriter
+	hangs *atomic.Bool
+}
+
+func (c hangingClient) Status() client.SubResourceWriter {
+	return hangingWriter{c.Client.Status(), c.hangs}
+}
+
+func (w hangingWriter) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.SubResourcePatchOption) error {
+	if w.hangs.Load() {
+		<-ctx.Done()
+		return ctx.Err()
+	}
+	return w.SubResourceWriter.Patch(ctx, obj, patch, opts...)
+}
+
 // stubborn is a network namespace that may refuse what it is told.
 type stubborn struct {
 	FencedKernel
@@ -94,6 +117,7 @@ type testGateway struct {
 	left     []wg.Peer     // of an earlier process, in the device
 	settle   time.Duration // until the elector goes by promises
 	cut      cut
+	hangs    atomic.Bool     // writes of statuses get no answer
 	ending   context.Context // nil: it is not told to end
 	ended    context.CancelFunc
 }
@@ -228,6 +252,7 @@ func (s *testGateway) run(t *testing.T) (stop func()) {
 	end := testkit.Manager(t, s.user(t), kube.ManagerOptions{Objects: s.cached()}, func(mgr ctrl.Manager) error {
 		g := newGateway(mgr, &s.kernel, device, s.options)
 		s.exporter, g.silence = g.exporter, s.silence
+		g.client = hangingClient{g.client, &s.hangs}
 		if s.ending != nil {
 			g.endAfter(s.ending, s.ended, time.Hour)
 		}

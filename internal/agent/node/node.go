@@ -92,6 +92,7 @@ type nodeAgent struct {
 	options  Options
 	sources  agent.Sources
 	reporter agent.Reporter
+	writer   agent.Writer
 	state    agent.Health
 	prober   *pathProber
 	trigger  agent.Trigger // requests a run, which updates the reachable peers
@@ -138,7 +139,9 @@ func (n *nodeAgent) runOnce(ctx context.Context) (time.Duration, error) {
 	}
 	n.prober.setTargets(plan.Probes(snapshot.Peers, state))
 	n.reporter.ReportProblems(ctx, snapshot, problems)
-	return 0, errors.Join(failed, n.reporter.Applied(ctx, snapshot, problems, failed), n.writeReport(ctx, snapshot))
+	return 0, errors.Join(failed, n.writer.Write(ctx, func(ctx context.Context) error {
+		return errors.Join(n.writeReport(ctx, snapshot), n.reporter.Applied(ctx, snapshot, problems, failed))
+	}))
 }
 
 // translationsOf returns the translation of each destination of peers and of translated IPs: for a translated IP its address, if nodes know
