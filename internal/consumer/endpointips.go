@@ -179,6 +179,9 @@ func (e *endpointIPs) syncNamespace(ctx context.Context, namespace string) error
 		return fmt.Errorf("listing the IPs of endpoints: %w", err)
 	}
 	wanted := view.remotePods()
+	if err := e.reportExcess(ctx, view, len(wanted) > 0); err != nil {
+		return err
+	}
 	for i := range current.Items {
 		ip := &current.Items[i]
 		pod, needed := wanted[ip.Name]
@@ -222,6 +225,27 @@ func (e *endpointIPs) createIPs(ctx context.Context, view *endpointView, wanted 
 		e.rejected[view.namespace] = rejected
 	}
 	return errors.Join(errs...)
+}
+
+// excessOf is the subject of the event about a namespace that more providers have than an IP allows.
+type excessOf string
+
+// reportExcess tells once that some providers do not reach the pods of a namespace in others.
+func (e *endpointIPs) reportExcess(ctx context.Context, view *endpointView, needed bool) error {
+	excess := len(view.providers) - names.MaxAllowedPeers
+	if excess <= 0 || !needed {
+		e.events.Forget(excessOf(view.namespace))
+		return nil
+	}
+	offloading := &offv1beta1.NamespaceOffloading{}
+	if err := e.client.Get(ctx, client.ObjectKey{Namespace: view.namespace, Name: names.NamespaceOffloading}, offloading); err != nil {
+		return client.IgnoreNotFound(fmt.Errorf("reading the NamespaceOffloading of namespace %q: %w", view.namespace, err))
+	}
+	e.events.RecordAbout(excessOf(view.namespace), offloading, kube.Event{
+		Type: corev1.EventTypeWarning, Reason: "TooManyProviders",
+		Message: fmt.Sprintf("%d of %d providers do not reach the pods of this namespace in other providers, since at most %d may: select fewer clusters", excess, len(view.providers), names.MaxAllowedPeers),
+	})
+	return nil
 }
 
 // allowPeers makes the peers that may use an IP the given ones.

@@ -466,3 +466,31 @@ func TestEndpointIPsRejected(t *testing.T) {
 		t.Errorf("remembered: %v", e.rejected)
 	}
 }
+
+func TestEndpointIPsTooManyProviders(t *testing.T) {
+	c := testkit.Cluster(t).Client
+	namespace := testkit.Namespace(t, testkit.Cluster(t), "crowded", nil)
+	testkit.Create(t, c, &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: names.NamespaceOffloading}})
+	var recorded []string
+	e := &endpointIPs{client: c, events: kube.NewEventRecorder(func(obj client.Object, e kube.Event) {
+		recorded = append(recorded, fmt.Sprintf("%s %s: %s", obj.GetName(), e.Reason, e.Message))
+	})}
+	view := &endpointView{namespace: namespace, providers: map[string]bool{}}
+	report := func(providers int, needed bool) {
+		for i := range providers {
+			view.providers[fmt.Sprint("peer-", i)] = true
+		}
+		if err := e.reportExcess(t.Context(), view, needed); err != nil {
+			t.Fatal(err)
+		}
+	}
+	report(names.MaxAllowedPeers, true)
+	report(names.MaxAllowedPeers+1, false)
+	for range 2 {
+		report(names.MaxAllowedPeers+1, true)
+	}
+	want := "offloading TooManyProviders: 1 of 257 providers do not reach the pods of this namespace in other providers, since at most 256 may: select fewer clusters"
+	if !slices.Equal(recorded, []string{want}) {
+		t.Errorf("recorded %q, want %q", recorded, want)
+	}
+}

@@ -110,6 +110,27 @@ func TestEndpointsBounded(t *testing.T) {
 	if len(got) != 1+maxTold || len(hosts) == 0 || len(hosts) > maxNames {
 		t.Errorf("%d endpoints with %d names", len(got), len(hosts))
 	}
+	synctest.Test(t, func(t *testing.T) {
+		e := newEndpoints(func() {})
+		e.resolve = func(_ context.Context, _, host string) ([]netip.Addr, error) {
+			if strings.HasPrefix(host, "known") {
+				return []netip.Addr{netip.MustParseAddr("192.0.2.1")}, nil
+			}
+			return nil, errors.New("nobody knows")
+		}
+		for i := range 1000 { // reports, one after another
+			e.currentEndpoint(t.Context(), []string{fmt.Sprintf("known-%d.example:7", i), fmt.Sprintf("unknown-%d.example:7", i), fmt.Sprintf("127.0.0.1:%d", i), "192.0.2.1:7"})
+			if i%2 == 0 { // else its lookup ends after the next report
+				synctest.Wait()
+			}
+		}
+		synctest.Wait()
+		e.currentEndpoint(t.Context(), []string{"192.0.2.1:7"})
+		synctest.Wait()
+		if len(e.answers)+len(e.problems)+len(e.failed) > 0 {
+			t.Errorf("after 1000 reports: %d answers, %d problems, %d failures", len(e.answers), len(e.problems), len(e.failed))
+		}
+	})
 }
 
 func TestEndpointsResolved(t *testing.T) {

@@ -25,6 +25,7 @@ import (
 // tunnelProber probes the peer's gateway through the tunnel, and answers the probes of the peer.
 type tunnelProber struct {
 	cluster       string // ID of the peer
+	server        bool   // this end is the server
 	ours, theirs  netip.AddrPort
 	interval      time.Duration
 	log           logr.Logger
@@ -69,7 +70,7 @@ func bindSocket(at netip.AddrPort) (*net.UDPConn, error) {
 func newProber(o Options, local, remote netip.Addr, log logr.Logger, heartbeat func()) *tunnelProber {
 	mtu := plan.UsableMTU(o.MTU)
 	return &tunnelProber{
-		cluster: o.RemoteClusterID, interval: o.PingInterval, log: log, beat: heartbeat, answered: func(time.Duration) {}, bind: bindSocket, early: make(chan struct{}, 1),
+		cluster: o.RemoteClusterID, server: o.Server, interval: o.PingInterval, log: log, beat: heartbeat, answered: func(time.Duration) {}, bind: bindSocket, early: make(chan struct{}, 1),
 		ours: netip.AddrPortFrom(local, o.PingPort), theirs: netip.AddrPortFrom(remote, o.PingPort),
 		pulse:  agent.PathHealth{Interval: o.PingInterval, Threshold: o.PingLossThreshold},
 		search: pmtuSearch{ceiling: mtu, mtu: mtu, again: raiseAfter},
@@ -254,12 +255,18 @@ func (p *tunnelProber) hearQuestion() {
 	p.pulse.Asked = time.Now()
 }
 
-// hearGoodbye records that the peer's server ends.
+// hearGoodbye records that the peer's server ends. A peer may send any number of goodbyes, and each that counts requests a run of the loop.
 func (p *tunnelProber) hearGoodbye() {
 	p.mu.Lock()
-	p.pulse.Left = time.Now()
+	now := time.Now()
+	counts := !p.server && now.Sub(p.pulse.Left) >= p.interval/movesPerInterval
+	if counts {
+		p.pulse.Left = now
+	}
 	p.mu.Unlock()
-	p.beat()
+	if counts {
+		p.beat()
+	}
 }
 
 func (p *tunnelProber) sendAnswer(conn *net.UDPConn, question probePacket, size int, to netip.AddrPort) {

@@ -63,6 +63,22 @@ func TestProberAnswers(t *testing.T) {
 	}
 }
 
+func TestProberGoodbyes(t *testing.T) {
+	for server, want := range map[bool]int{false: 8, true: 0} {
+		synctest.Test(t, func(t *testing.T) {
+			beats := 0
+			p := newProber(Options{PingInterval: time.Second, Server: server}, netip.Addr{}, netip.Addr{}, logr.Discard(), func() { beats++ })
+			for range 200 { // in two seconds
+				p.hearGoodbye()
+				time.Sleep(10 * time.Millisecond)
+			}
+			if beats != want || p.pathHealth().Left.IsZero() != server {
+				t.Errorf("server %t: 200 goodbyes wake the loop %d times, want %d; the last one counts at %s", server, beats, want, p.pathHealth().Left)
+			}
+		})
+	}
+}
+
 // simulatedTunnel is a tunnel on which packets up to a size pass, and answers come after a round trip.
 type simulatedTunnel struct {
 	*tunnelProber

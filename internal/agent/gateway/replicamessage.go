@@ -115,18 +115,20 @@ func (e *elector) receiveSome(ctx context.Context) error {
 	}
 }
 
-// receiveMessage handles a message. One that no replica of this gateway sent is ignored, and nothing is answered.
+// receiveMessage handles a message. One that no replica of this gateway sent is ignored, and nothing is answered: it is opened without mu, so
+// that a flood of such messages does not delay the election.
 func (e *elector) receiveMessage(data []byte, from netip.AddrPort) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	if e.sealer == nil {
+	sealer := e.currentSealer()
+	if sealer == nil {
 		return
 	}
-	m, err := e.sealer.openMessage(data)
+	m, err := sealer.openMessage(data)
 	if err != nil {
 		e.log.V(1).Info("a message is not of a replica", "from", from.String(), "reason", err.Error())
 		return
 	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
 	answer, fresh := e.rule.Receive(m.Message, time.Now())
 	if answer != nil {
 		e.sendMessage(*answer, from)
@@ -138,4 +140,11 @@ func (e *elector) receiveMessage(data []byte, from netip.AddrPort) {
 		}
 	}
 	e.wake.Send()
+}
+
+// currentSealer returns the sealer, or nil while this replica has no key.
+func (e *elector) currentSealer() *sealer {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	return e.sealer
 }
