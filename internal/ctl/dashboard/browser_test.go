@@ -180,9 +180,14 @@ func (b *browser) pageErrors() []string {
 // open opens a page in a theme, light or dark.
 func (b *browser) open(t *testing.T, url, theme string) {
 	t.Helper()
-	b.call(t, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 1240, "height": 860, "deviceScaleFactor": 1, "mobile": false}, nil)
+	b.resize(t, 860)
 	b.setTheme(t, theme)
 	b.call(t, "Page.navigate", map[string]any{"url": url}, nil)
+}
+
+func (b *browser) resize(t *testing.T, height int) {
+	t.Helper()
+	b.call(t, "Emulation.setDeviceMetricsOverride", map[string]any{"width": 1240, "height": height, "deviceScaleFactor": 1, "mobile": false}, nil)
 }
 
 func (b *browser) setTheme(t *testing.T, theme string) {

@@ -78,8 +78,8 @@ func (g *servedGateway) addPod(t *testing.T, name, gateway string, labels map[st
 	}
 	pod := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: g.tenant, Name: name, Labels: all}, Spec: corev1.PodSpec{
 		Containers: []corev1.Container{{Name: "gateway", Image: "x", Ports: []corev1.ContainerPort{{Name: port, ContainerPort: 8082}}}},
-	}}
-	if err := addWithStatus(t.Context(), g.c.Client, pod, func() { pod.Status.Phase = corev1.PodRunning }); err != nil {
+	}, Status: corev1.PodStatus{Phase: corev1.PodRunning}}
+	if err := addWithStatus(t.Context(), g.c.Client, pod); err != nil {
 		t.Fatal(err)
 	}
 }

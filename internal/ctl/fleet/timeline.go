@@ -152,14 +152,14 @@ func Compare(before, d *Document) []Change {
 		all = append(all, change)
 	}
 	solved, found := findingsOf(before), findingsOf(d)
-	for key, message := range solved {
+	for key, f := range solved {
 		if _, remains := found[key]; !remains {
-			all = append(all, Change{Time: d.Time, Object: key.object, Text: "solved: " + message, Good: true})
+			all = append(all, Change{Time: d.Time, Object: key.object, Text: "solved: " + f.Message, Good: true})
 		}
 	}
-	for key, message := range found {
+	for key, f := range found {
 		if _, known := solved[key]; !known {
-			all = append(all, Change{Time: d.Time, Object: key.object, Text: message, Bad: true})
+			all = append(all, Change{Time: d.Time, Object: key.object, Text: f.Message, Bad: f.Severity == diagnose.Failed})
 		}
 	}
 	slices.SortFunc(all, func(a, b Change) int { return cmp.Or(cmp.Compare(a.Object, b.Object), cmp.Compare(a.Text, b.Text)) })
@@ -203,13 +203,13 @@ func statesOf(d *Document) map[string]state {
 // findingKey identifies a finding, whose message may have an age or an amount.
 type findingKey struct{ check, object, page string }
 
-// findingsOf returns the messages of the findings of a document.
-func findingsOf(d *Document) map[findingKey]string {
-	all := map[findingKey]string{}
+// findingsOf returns the findings of a document.
+func findingsOf(d *Document) map[findingKey]diagnose.Finding {
+	all := map[findingKey]diagnose.Finding{}
 	for _, g := range d.Check.Groups {
 		for _, c := range g.Checks {
 			for _, f := range c.Findings {
-				all[findingKey{c.Name, f.Object, f.Page}] = f.Message
+				all[findingKey{c.Name, f.Object, f.Page}] = f
 			}
 		}
 	}

@@ -84,19 +84,20 @@ function podCounts() {
 function showCounts() {
   const connected = document_.tunnels.filter((tunnel) => tunnel.state === "Connected").length;
   const waiting = [...pods.values()].filter((pod) => pod.isWaiting).length, { failed, warnings } = document_.check;
+  const count = (n, what) => `${n} ${what}${n === 1 ? "" : "s"}`;
   byId("counts").replaceChildren(...[
-    mark(document_.peers.some((peer) => peer.phase === "Unhealthy") ? "bad" : "good", `${document_.peers.length} peers`),
-    mark(connected < document_.tunnels.length ? "bad" : "good", `${connected} of ${document_.tunnels.length} tunnels`),
-    mark(waiting ? "warn" : "good", `${pods.size} pods, ${waiting} waiting`),
-    mark(failed ? "bad" : warnings ? "warn" : "good", `${failed} checks failed, ${warnings} warnings`),
+    mark(document_.peers.some((peer) => peer.phase === "Unhealthy") ? "bad" : "good", count(document_.peers.length, "peer")),
+    mark(connected < document_.tunnels.length ? "bad" : "good", `${connected} of ${count(document_.tunnels.length, "tunnel")}`),
+    mark(waiting ? "warn" : "good", `${count(pods.size, "pod")}, ${waiting} waiting`),
+    mark(failed ? "bad" : warnings ? "warn" : "good", `${count(failed, "failed check")}, ${count(warnings, "warning")}`),
   ].map((text) => make("li", {}, text)));
 }
 
 function showTunnels() {
   const own = document_.tunnels.filter((tunnel) => !chosen || tunnel.peer === chosen || chosen === document_.cluster.id);
-  showTable("tunnels", ["Peer", "Connection", "State", "Latency", "In, out", "Loss", "MTU", "Failed nodes"], own.map((tunnel) => [
-    tunnel.peer, tunnel.name, mark(tunnelKind(tunnel), tunnel.state + (tunnel.lost ? `, loses ${tunnel.lost.toLowerCase()} packets` : "")),
-    tunnel.latencyMilliseconds === undefined ? "" : milliseconds(tunnel.latencyMilliseconds), tunnelRate(tunnel),
+  showTable("tunnels", ["Peer", "State", "Latency", "Mbit/s in, out", "Loss", "MTU", "Failed nodes"], own.map((tunnel) => [
+    tunnel.peer, mark(tunnelKind(tunnel), tunnel.state + (tunnel.lost ? `, loses ${tunnel.lost.toLowerCase()} packets` : "")),
+    tunnel.latencyMilliseconds === undefined ? "" : milliseconds(tunnel.latencyMilliseconds), tunnelRate(tunnel).replace(/ Mbit.s in| out/g, ""),
     tunnel.lossPercent === undefined ? "" : `${tunnel.lossPercent} %`, tunnel.mtu ? String(tunnel.mtu) : "",
     tunnel.failedNodes ? mark("bad", tunnel.failedNodes.join(" ")) : "",
   ]), chosen ? `No tunnel to ${chosen}.` : "No tunnels.");

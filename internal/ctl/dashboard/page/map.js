@@ -36,16 +36,18 @@ const shown = new Map();
 // showMap draws the local cluster among its peers; choose is called with the ID of a selected cluster. The elements of a cluster stay while it
 // is there, so that the focus and a click that began stay.
 export function showMap({ cluster, peers, tunnels, check }, counts, chosen, choose) {
-  const rings = peers.length > 24 ? 2 : 1;
+  const rings = peers.length > 24 ? 2 : 1, isDetailed = peers.length <= 8; // the table of tunnels has all
+  const [width, height, margin, space] = isDetailed ? [640, 420, 95, 68] : [1000, 480, 70, 40];
   const broken = check.groups.some((group) => !group.name.startsWith("peer ") && group.checks.some((one) => one.status === "failed"));
   const clusters = peers.map((peer, i) => {
     const angle = (2 * Math.PI * i) / peers.length - Math.PI / 2, ring = rings === 2 && i % 2 ? 0.66 : 1;
     const tunnel = tunnelOf(peer, tunnels), kind = worseKind(peer.phase === "Unhealthy" ? "bad" : peer.phase === "Pending" ? "off" : "good", tunnel.kind);
-    return { id: peer.id, x: 500 + 430 * ring * Math.cos(angle), y: 235 + 190 * ring * Math.sin(angle), kind, tunnel, text: `${peer.role}, ${peer.phase}, tunnel ${tunnel.text}${tunnel.more}` };
+    return { id: peer.id, x: width / 2 + (width / 2 - margin) * ring * Math.cos(angle), y: height / 2 + (height / 2 - space) * ring * Math.sin(angle), kind, tunnel, text: `${peer.role}, ${peer.phase}, tunnel ${tunnel.text}${tunnel.more}` };
   });
-  clusters.push({ id: cluster.id, x: 500, y: 235, kind: broken ? "bad" : "good", fault: broken ? "checks failed" : "", text: "this cluster" + (broken ? ", checks failed" : "") });
+  clusters.push({ id: cluster.id, x: width / 2, y: height / 2, kind: broken ? "bad" : "good", fault: broken ? "checks failed" : "", text: "this cluster" + (broken ? ", checks failed" : "") });
 
   const gone = new Set(shown.keys()), map = byId("map"), lines = [], nodes = [];
+  set(map, { viewBox: `0 0 ${width} ${height}`, class: rings === 1 ? "large" : "" });
   for (const { id } of clusters) gone.delete(id);
   for (const id of gone) {
     const focused = shown.get(id).node.contains(document.activeElement);
@@ -59,18 +61,19 @@ export function showMap({ cluster, peers, tunnels, check }, counts, chosen, choo
     const { line, node, title, circle, name, state, detail, rate } = shown.get(one.id);
     if (tunnel) lines.push(line);
     nodes.push(node);
-    set(line, { class: tunnel?.kind, x1: 500, y1: 235, x2: x, y2: y });
+    set(line, { class: tunnel?.kind, x1: width / 2, y1: height / 2, x2: x, y2: y });
     set(node, { class: one.kind, "aria-label": label, "aria-pressed": one.id === chosen });
     set(circle, { cx: x, cy: y, r: tunnel ? 9 : 16 });
-    set(name, { x, y: y - (tunnel ? 14 : 22) });
     set(state, { x, y: y + 4.5 });
-    set(detail, { x, y: y + 24 });
-    set(rate, { x, y: y + 38 });
+    // The texts are away from the lines: above the upper clusters, below the others.
+    const texts = [name, detail, rate].slice(0, isDetailed ? 3 : 1), above = y <= height / 2;
+    texts.forEach((text, i) => set(text, { x, y: above ? y - (tunnel ? 15 : 22) - 14 * (texts.length - 1 - i) : y + 24 + 14 * i }));
+    if (!tunnel) set(name, { x, y: y - 22 }), set(detail, { x, y: y + 32 });
     setText(title, label);
     setText(name, short(one.id, tunnel && rings === 2 ? 10 : 18));
     setText(state, sign(one.kind));
-    setText(detail, tunnel && rings === 1 ? short(tunnel.text, peers.length > 12 ? 22 : 34) : one.fault ?? "");
-    setText(rate, tunnel && rings === 1 ? tunnel.rate : "");
+    setText(detail, tunnel && isDetailed ? short(tunnel.text, 34) : one.fault ?? "");
+    setText(rate, tunnel && isDetailed ? tunnel.rate : "");
   }
   // A moved element loses the focus: clusters are sorted, so only new ones are inserted.
   [...lines, ...nodes].forEach((element, i) => { if (map.children[i] !== element) map.insertBefore(element, map.children[i] ?? null); });
