@@ -5,16 +5,11 @@ package auth
 
 import (
 	"context"
-	"errors"
-	"fmt"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	corev1 "k8s.io/api/core/v1"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
-	"sigs.k8s.io/controller-runtime/pkg/manager"
-	"sigs.k8s.io/controller-runtime/pkg/metrics"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	"liqo.io/liqo/internal/kube"
@@ -61,25 +56,9 @@ type expiry struct {
 	desc   *prometheus.Desc
 }
 
-// setupExpiry shows them for as long as this process leads.
-func setupExpiry(mgr ctrl.Manager) error {
-	e := &expiry{client: mgr.GetClient(), desc: prometheus.NewDesc("liqo_identity_certificate_expiration_timestamp_seconds",
+func newExpiry(c client.Reader) *expiry {
+	return &expiry{client: c, desc: prometheus.NewDesc("liqo_identity_certificate_expiration_timestamp_seconds",
 		"When the certificate of an Identity ends, in seconds since 1970.", []string{"namespace", "name", "type", "cluster_id"}, nil)}
-	show := func(ctx context.Context) error {
-		if err := metrics.Registry.Register(e); err != nil {
-			if _, taken := errors.AsType[prometheus.AlreadyRegisteredError](err); taken { // by another manager in this process
-				return nil
-			}
-			return fmt.Errorf("showing when certificates end: %w", err)
-		}
-		<-ctx.Done()
-		metrics.Registry.Unregister(e)
-		return nil
-	}
-	if err := mgr.Add(manager.RunnableFunc(show)); err != nil {
-		return fmt.Errorf("adding the metrics of expiring certificates: %w", err)
-	}
-	return nil
 }
 
 // Describe is of prometheus.Collector.

@@ -62,7 +62,7 @@ func SetupIdentity(mgr ctrl.Manager, o IdentityOptions) error {
 	if err := mgr.Add(secrets); err != nil {
 		return fmt.Errorf("adding the watch of kubeconfigs: %w", err)
 	}
-	if err := setupExpiry(mgr); err != nil {
+	if err := kube.ExportMetrics(mgr, newExpiry(mgr.GetClient())); err != nil {
 		return err
 	}
 	c := kube.NewController[*authv1beta1.Identity](mgr, kube.Options{Name: "identity"}, i)

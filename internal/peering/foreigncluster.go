@@ -56,7 +56,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(setupTenantNamespaces(mgr, o, secrets), setupForeignClusters(mgr, o, secrets))
+	return errors.Join(setupTenantNamespaces(mgr, o, secrets), setupForeignClusters(mgr, o, secrets), kube.ExportMetrics(mgr, newConditionExporter(mgr.GetClient())))
 }
 
 func watchCredentials(mgr ctrl.Manager) (*kube.NamespacedWatch, error) {

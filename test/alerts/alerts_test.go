@@ -31,8 +31,16 @@ const rulesFile = "../../deploy/chart/files/alerts.yaml"
 type testCase struct {
 	Name   string
 	Series string
+	// Alone has no processes but those in Series.
+	Alone  bool
 	Alerts map[string][]string // by time since the start
 }
+
+// processes are up in all cases that are not alone.
+const processes = `up{job="liqo-controller-manager",instance="m"} 1x400
+up{job="liqo/liqo-crd-replicator",instance="r"} 1x400
+up{job="liqo/liqo-fabric",instance="f"} 1x400
+`
 
 // interval is the time between two samples, and between two evaluations.
 const interval = 30 * time.Second
@@ -48,6 +56,9 @@ func TestAlerts(t *testing.T) {
 	}
 	fired := map[string]bool{}
 	for _, test := range cases {
+		if !test.Alone {
+			test.Series = processes + test.Series
+		}
 		t.Run(test.Name, func(t *testing.T) {
 			for at, want := range test.Alerts {
 				after, err := time.ParseDuration(at)

@@ -26,8 +26,8 @@ type Preflight struct {
 	Services     []corev1.Service
 }
 
-// ranges returns the ranges of pods and Services.
-func (p *Preflight) ranges() (all []string) {
+// listRanges returns the ranges of pods and Services.
+func (p *Preflight) listRanges() (all []string) {
 	for _, text := range append(slices.Clone(p.PodCIDRs), strings.Split(p.ServiceCIDR, ",")...) {
 		all = append(all, strings.TrimSpace(text))
 	}
@@ -39,7 +39,7 @@ func (p *Preflight) joinRanges() string {
 	if p.RangeProblem != "" {
 		return ""
 	}
-	return strings.Join(p.ranges(), ", ")
+	return strings.Join(p.listRanges(), ", ")
 }
 
 // FindMissingRights returns what the user may not do.
@@ -70,7 +70,7 @@ func (f *Facts) FindClusterRanges() (all []Finding) {
 		}
 		return []Finding{warningOf(newFailure("cluster", f.Preflight.RangeProblem, remedy, "docs/install.md"))}
 	}
-	for _, text := range f.Preflight.ranges() {
+	for _, text := range f.Preflight.listRanges() {
 		prefix, err := netip.ParsePrefix(text)
 		if err != nil {
 			all = append(all, newFailure("cluster", fmt.Sprintf("%q is no address range", text), "pass it: liqoctl install --pod-cidr <CIDR> --service-cidr <CIDR>", "docs/install.md"))
