@@ -144,10 +144,15 @@ func (s *configurations) Next(cfg *networkingv1beta1.Configuration) time.Duratio
 }
 
 func (s *configurations) syncRemote(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
-	remote, err := s.remoteConfig(ctx, cfg)
-	if _, invalid := kube.InvalidReason(err); err == nil || invalid || kube.IsWait(err) {
-		// A failure of ours takes no view away.
-		cfg.Status.Remote, cfg.Status.ObservedRemote = remote, cfg.Spec.Remote.DeepCopy()
+	placed, err := s.placeNetworks(ctx, cfg)
+	if isOfNetwork(err) || err == nil { // a failure of ours takes no view away
+		cfg.Status.Remote, cfg.Status.ObservedRemote = nil, cfg.Spec.Remote.DeepCopy()
+		if placed != nil {
+			cfg.Status.Remote, cfg.Status.ObservedRemote = &placed.local, &placed.remote
+		}
+	}
+	if reason, after, waits := kube.WaitReason(err); waits && after == 0 {
+		return kube.Wait(cmp.Or(s.Next(cfg), max(waitingPatience-waitedSince(cfg), 0)), reason)
 	}
 	if err != nil {
 		return err
@@ -155,8 +160,19 @@ func (s *configurations) syncRemote(ctx context.Context, cfg *networkingv1beta1.
 	return s.showUnknownSource(ctx, cfg)
 }
 
-// remoteConfig returns the peer's networks after local translation. A kind without an allocation yet is left out.
-func (s *configurations) remoteConfig(ctx context.Context, cfg *networkingv1beta1.Configuration) (*networkingv1beta1.ClusterConfig, error) {
+// isOfNetwork reports whether an error is about one network of the peer, and none of ours.
+func isOfNetwork(err error) bool {
+	_, invalid := kube.InvalidReason(err)
+	return invalid || kube.IsWait(err)
+}
+
+// placement has the networks of a peer that have local prefixes, and these, index by index.
+type placement struct {
+	remote, local networkingv1beta1.ClusterConfig
+}
+
+// placeNetworks returns the peer's networks with local prefixes, or nil if there are none, and the error of the first of the other networks.
+func (s *configurations) placeNetworks(ctx context.Context, cfg *networkingv1beta1.Configuration) (*placement, error) {
 	id := cfg.Labels[names.RemoteClusterID]
 	if id == "" {
 		if err := s.giveBack(ctx, cfg); err != nil {
@@ -178,23 +194,19 @@ func (s *configurations) remoteConfig(ctx context.Context, cfg *networkingv1beta
 	if err := s.takeOver(ctx, cfg, id, len(current) == 0); err != nil {
 		return nil, err
 	}
-	var out *networkingv1beta1.ClusterConfig
-	var waiting error
+	out := &placement{}
+	var missing error
 	for _, v := range remappedCIDRs(cfg) {
-		cidrs, err := s.remapCIDR(ctx, cfg, v, current)
-		if kube.IsWait(err) {
-			waiting = cmp.Or(waiting, err)
-			continue
-		}
-		if err != nil {
+		err := s.remapCIDR(ctx, cfg, v, current, out)
+		if err != nil && !isOfNetwork(err) {
 			return nil, err
 		}
-		if out == nil {
-			out = &networkingv1beta1.ClusterConfig{}
-		}
-		*v.into(&out.CIDR) = cidrs
+		missing = cmp.Or(missing, err)
 	}
-	return out, waiting
+	if len(out.local.CIDR.Pod)+len(out.local.CIDR.External) == 0 {
+		out = nil
+	}
+	return out, missing
 }
 
 // checkOnlyOne ensures that a peer has one effective Configuration. The first one in a tenant namespace takes precedence, because
@@ -437,32 +449,43 @@ func (s *configurations) networksOf(ctx context.Context, cfg *networkingv1beta1.
 	return slices.DeleteFunc(list.Items, func(n ipamv1alpha1.Network) bool { return !metav1.IsControlledBy(&n, cfg) }), nil
 }
 
-// remapCIDR returns the local prefixes of one kind of networks, in order. Obsolete allocations are deleted first: they may block new
-// ones.
-func (s *configurations) remapCIDR(ctx context.Context, cfg *networkingv1beta1.Configuration, v remappedCIDR, current []ipamv1alpha1.Network) ([]networkingv1beta1.CIDR, error) {
+// remapCIDR adds the networks of one kind with local prefixes to a placement, in order, and returns the error of the first of the others. Obsolete
+// allocations are deleted first: they may block new ones, which wait.
+func (s *configurations) remapCIDR(ctx context.Context, cfg *networkingv1beta1.Configuration, v remappedCIDR, current []ipamv1alpha1.Network, out *placement) error {
 	wanted := map[string]networkingv1beta1.CIDR{}
 	for _, cidr := range v.remote {
 		wanted[names.ConfigurationNetwork(cfg.Name, v.kind, string(cidr))] = cidr
 	}
+	var obsolete, missing error
+	kept := map[networkingv1beta1.CIDR]bool{}
 	for i := range current {
 		n := &current[i]
-		if cidr, ok := wanted[n.Name]; n.Labels[names.CIDRType] != v.kind || ok && n.Spec.CIDR == cidr && n.DeletionTimestamp.IsZero() {
+		if n.Labels[names.CIDRType] != v.kind {
+			continue
+		}
+		if cidr, ok := wanted[n.Name]; ok && n.Spec.CIDR == cidr && n.DeletionTimestamp.IsZero() {
+			kept[cidr] = true
 			continue
 		}
 		if err := s.deleteNetworks(ctx, n); err != nil {
-			return nil, err
+			return err
 		}
-		return nil, kube.Wait(0, fmt.Sprintf("the Network %s, which is wanted no more, is being deleted", n.Name))
+		obsolete = cmp.Or(obsolete, kube.Wait(0, fmt.Sprintf("the Network %s, which is wanted no more, is being deleted", n.Name)))
 	}
-	var out []networkingv1beta1.CIDR
 	for _, cidr := range v.remote {
-		local, err := s.ensureNetwork(ctx, cfg, v.kind, cidr)
-		if err != nil {
-			return nil, err
+		if obsolete != nil && !kept[cidr] {
+			missing = cmp.Or(missing, obsolete)
+			continue
 		}
-		out = append(out, local)
+		local, err := s.ensureNetwork(ctx, cfg, v.kind, cidr)
+		if err != nil && !isOfNetwork(err) {
+			return err
+		}
+		if missing = cmp.Or(missing, err); err == nil {
+			*v.into(&out.remote.CIDR), *v.into(&out.local.CIDR) = append(*v.into(&out.remote.CIDR), cidr), append(*v.into(&out.local.CIDR), local)
+		}
 	}
-	return out, nil
+	return missing
 }
 
 // ensureNetwork returns the local prefix of a network of the peer.
@@ -535,51 +558,4 @@ func unknownSource(remote, local []networkingv1beta1.CIDR) (netip.Addr, error) {
 		return netip.Addr{}, fmt.Errorf("reading the external networks of the peer: %w", err)
 	}
 	return plan.Peer{External: external}.Gateways().Addr(), nil
-}
-
-// Report sets the condition and emits whether all networks of the peer have a local prefix, or what is
-// missing.
-func (s *configurations) Report(cfg *networkingv1beta1.Configuration, err error) []kube.Event {
-	c := metav1.Condition{Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionFalse, ObservedGeneration: cfg.Generation}
-	if reason, ok := kube.InvalidReason(err); ok {
-		c.Reason, c.Message = reason, err.Error()
-	} else if waiting, _, ok := kube.WaitReason(err); ok {
-		c.Reason, c.Message = ReasonWaiting, waiting
-	} else if err != nil {
-		return s.ReplayEvents(cfg)
-	} else {
-		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ReasonConfigured, "every network of the peer has a local prefix"
-	}
-	apimeta.SetStatusCondition(&cfg.Status.Conditions, c)
-	return s.ReplayEvents(cfg)
-}
-
-// ReplayEvents replays the event of the condition, except for a wait, which is short or reported by the Network, and tells of networks of the
-// peer that are none of the Configuration.
-func (s *configurations) ReplayEvents(cfg *networkingv1beta1.Configuration) []kube.Event {
-	return append(conditionEvents(cfg), differingEvents(cfg)...)
-}
-
-// differingEvents returns a warning if the peer reports other networks than its author gave a Configuration.
-func differingEvents(cfg *networkingv1beta1.Configuration) []kube.Event {
-	reported := policy.PeerNetworks(cfg.Status.ReportedRemote)
-	if reported == nil || policy.SameNetworks(cfg.Spec.Remote, *reported) {
-		return nil
-	}
-	if _, follows := policy.NextNetworks(cfg.Spec.Remote, reported, cfg.Status.AgreedRemote); follows {
-		return nil
-	}
-	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: ReasonDiffers, Message: fmt.Sprintf(
-		"the peer reports the pod networks %v and the external networks %v: what spec.remote lacks is not reachable", reported.CIDR.Pod, reported.CIDR.External)}}
-}
-
-func conditionEvents(cfg *networkingv1beta1.Configuration) []kube.Event {
-	c := apimeta.FindStatusCondition(cfg.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
-	if c == nil || c.Reason == ReasonWaiting {
-		return nil
-	}
-	if c.Status == metav1.ConditionTrue {
-		return []kube.Event{{Type: corev1.EventTypeNormal, Reason: c.Reason, Message: c.Message}}
-	}
-	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: c.Reason, Message: c.Message}}
 }

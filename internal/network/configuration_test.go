@@ -27,6 +27,7 @@ import (
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/policy"
+	"liqo.io/liqo/internal/prefix"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -280,6 +281,69 @@ func TestConfigurationPoolExhausted(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.waitForCondition(second, metav1.ConditionTrue, ReasonConfigured, "")
+}
+
+// A network that is added takes none of the others away, whether or not it gets a prefix.
+func TestConfigurationAddedNetwork(t *testing.T) {
+	s := newCluster(t, "10.200.0.0/15", "10.70.0.0/15") // half of each is the cluster's own
+	cfg := configuration(s.ns, "milan", "milan", cidrs("10.201.0.0/17"), cidrs("10.71.0.0/16"))
+	testkit.Create(t, s.c.Client, cfg)
+	s.waitForPrefixes(cfg, cfg.Spec.Remote.CIDR)
+	change := func(pod ...string) {
+		t.Helper()
+		testkit.Update(t, s.c.Client, cfg, func(cfg *networkingv1beta1.Configuration) { cfg.Spec.Remote.CIDR.Pod = cidrs(pod...) })
+	}
+	placed := func(pod ...string) {
+		t.Helper()
+		want := networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{Pod: cidrs(pod...), External: cidrs("10.71.0.0/16")}}
+		if diff := cmp.Diff([]*networkingv1beta1.ClusterConfig{&want, &want}, []*networkingv1beta1.ClusterConfig{cfg.Status.ObservedRemote, cfg.Status.Remote}); diff != "" {
+			t.Errorf("networks with prefixes, and these: %s", diff)
+		}
+		if _, ok, err := prefix.Of(cfg); !ok || err != nil {
+			t.Errorf("the peer is not placed: %v", err)
+		}
+	}
+	change("10.9.0.0/16", "10.201.0.0/17")
+	s.waitForCondition(cfg, metav1.ConditionFalse, ReasonWaiting, "no prefix is allocated for the pod network 10.9.0.0/16: ")
+	placed("10.201.0.0/17")
+	change("10.9.0.0/16", "10.201.128.0/17", "10.201.0.0/17")
+	testkit.Eventually(t, limit, func() error {
+		if err := s.c.Client.Get(t.Context(), client.ObjectKeyFromObject(cfg), cfg); err != nil || len(cfg.Status.ObservedRemote.CIDR.Pod) != 2 {
+			return fmt.Errorf("the networks with prefixes are %+v (%v)", cfg.Status.ObservedRemote, err)
+		}
+		return nil
+	})
+	s.waitForCondition(cfg, metav1.ConditionFalse, ReasonWaiting, "10.9.0.0/16")
+	placed("10.201.128.0/17", "10.201.0.0/17")
+
+	t.Log("an event tells of what stays so")
+	testkit.UpdateStatus(t, s.c.Client, cfg, func(cfg *networkingv1beta1.Configuration) {
+		cfg.Status.Conditions[0].LastTransitionTime = metav1.NewTime(time.Now().Add(-waitingPatience))
+	})
+	testkit.WantEvent(t, s.c, cfg, ReasonWaiting, "10.9.0.0/16")
+
+	t.Log("a name that is taken is of one network, too")
+	taken := &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-pod-10-8-0-0-16"}, Spec: ipamv1alpha1.NetworkSpec{CIDR: "10.8.0.0/16"}}
+	testkit.Create(t, s.c.Client, taken)
+	change("10.8.0.0/16", "10.201.0.0/17")
+	s.waitForCondition(cfg, metav1.ConditionFalse, ReasonNameTaken, "Network milan-pod-10-8-0-0-16")
+	placed("10.201.0.0/17")
+
+	change("10.201.0.0/17")
+	s.waitForPrefixes(cfg, cfg.Spec.Remote.CIDR)
+}
+
+// Only a wait that lasts is an event.
+func TestConfigurationWaitEvents(t *testing.T) {
+	for since, want := range map[time.Duration]int{0: 0, waitingPatience / 2: 0, waitingPatience: 1} {
+		cfg := &networkingv1beta1.Configuration{}
+		cfg.Status.Conditions = []metav1.Condition{{
+			Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionFalse, Reason: ReasonWaiting, LastTransitionTime: metav1.NewTime(time.Now().Add(-since)),
+		}}
+		if got := conditionEvents(cfg); len(got) != want {
+			t.Errorf("after %s: %v", since, got)
+		}
+	}
 }
 
 func TestConfigurationDuplicates(t *testing.T) {

@@ -15,29 +15,44 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 )
 
-// Networks are the peer's networks in a Configuration.
+// Networks are the peer's networks in a Configuration that have local CIDRs.
 type Networks struct{ Pods, External []Pair }
 
-// Placed returns the networks of a peer with their local CIDRs; false while these are not allocated, or were allocated for other networks.
-// Other changes of the Configuration have no effect. Unreadable networks are left out, each with an error.
+// Placed returns the networks of a peer with their local CIDRs; false while none has one. A network is independent of the others: one that is
+// added, or has no local CIDR yet, does not change them, and one that is removed from the spec is left out at once. Unreadable networks are left
+// out, each with an error.
 func Placed(c *networkingv1beta1.Configuration) (Networks, bool, []error) {
 	condition := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
-	if condition == nil || condition.Status != metav1.ConditionTrue || c.Status.Remote == nil || !isForCurrentNetworks(c, condition) {
+	if condition == nil || c.Status.Remote == nil {
 		return Networks{}, false, nil
 	}
-	remote, local := c.Spec.Remote.CIDR, c.Status.Remote.CIDR
-	pods, errs := Pairs("pod", remote.Pod, local.Pod)
-	external, more := Pairs("external", remote.External, local.External)
-	return Networks{Pods: pods, External: external}, true, append(errs, more...)
+	complete := condition.Status == metav1.ConditionTrue
+	spec, remote, local := c.Spec.Remote.CIDR, c.Spec.Remote.CIDR, c.Status.Remote.CIDR
+	if of := c.Status.ObservedRemote; of != nil {
+		remote = of.CIDR
+	} else if !complete || condition.ObservedGeneration != c.Generation { // written by an earlier version
+		return Networks{}, false, nil
+	}
+	if !complete && (len(remote.Pod) != len(local.Pod) || len(remote.External) != len(local.External)) { // by an earlier version, too
+		return Networks{}, false, nil
+	}
+	pods, errs := pairsIn(spec.Pod, "pod", remote.Pod, local.Pod)
+	external, more := pairsIn(spec.External, "external", remote.External, local.External)
+	return Networks{Pods: pods, External: external}, len(pods)+len(external) > 0, append(errs, more...)
 }
 
-// isForCurrentNetworks reports whether the status is for the present networks of the Configuration.
-func isForCurrentNetworks(c *networkingv1beta1.Configuration, condition *metav1.Condition) bool {
-	of, now := c.Status.ObservedRemote, c.Spec.Remote.CIDR
-	if of == nil { // written by an earlier version
-		return condition.ObservedGeneration == c.Generation
+// pairsIn returns the Pairs whose remote network is in a list.
+func pairsIn(list []networkingv1beta1.CIDR, kind string, remote, local []networkingv1beta1.CIDR) ([]Pair, []error) {
+	if len(remote) != len(local) {
+		return Pairs(kind, remote, local)
 	}
-	return slices.Equal(of.CIDR.Pod, now.Pod) && slices.Equal(of.CIDR.External, now.External)
+	var from, to []networkingv1beta1.CIDR
+	for i := range remote {
+		if slices.Contains(list, remote[i]) {
+			from, to = append(from, remote[i]), append(to, local[i])
+		}
+	}
+	return Pairs(kind, from, to)
 }
 
 // Pairs pairs two lists of networks of one kind by index. Unreadable ones are left out, each with an error.
@@ -61,13 +76,18 @@ func Pairs(kind string, remote, local []networkingv1beta1.CIDR) (out []Pair, err
 	return out, errs
 }
 
-// Of returns the Map of the peer in a Configuration; false while its networks are not Placed.
+// Of returns the Map of the peer in a Configuration; false while none of its networks is Placed.
 func Of(c *networkingv1beta1.Configuration) (Map, bool, error) {
 	networks, placed, errs := Placed(c)
 	if !placed || len(errs) > 0 {
 		return Map{}, false, errors.Join(errs...)
 	}
 	m, err := mapOf(slices.Concat(networks.Pods, networks.External))
+	for _, text := range slices.Concat(c.Spec.Remote.CIDR.Pod, c.Spec.Remote.CIDR.External) {
+		if p, err := ParsePrefix(string(text)); err == nil && !slices.ContainsFunc(m.pairs, func(pair Pair) bool { return pair.Remote == p }) {
+			m.awaited = append(m.awaited, p)
+		}
+	}
 	return m, err == nil, err
 }
 
@@ -104,4 +124,6 @@ func Prefixes(cidrs []networkingv1beta1.CIDR) ([]netip.Prefix, error) {
 }
 
 // Equal reports whether both maps translate alike.
-func (m Map) Equal(other Map) bool { return slices.Equal(m.pairs, other.pairs) }
+func (m Map) Equal(other Map) bool {
+	return slices.Equal(m.pairs, other.pairs) && slices.Equal(m.awaited, other.awaited)
+}

@@ -24,21 +24,51 @@ func spec(pod networkingv1beta1.CIDR) func(*networkingv1beta1.Configuration) {
 	}
 }
 
+func cidrs(texts ...networkingv1beta1.CIDR) []networkingv1beta1.CIDR { return texts }
+
+const none = "invalid IP"
+
 func TestMapOfConfiguration(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*networkingv1beta1.Configuration)
 		ready  bool
 		fails  bool
 		want   string // of 10.200.2.7
+		// awaited is an address in a network that has no place yet.
+		awaited string
 	}{
 		"complete":                         {change: func(*networkingv1beta1.Configuration) {}, ready: true, want: "10.71.2.7"},
 		"with host bits":                   {change: spec("10.200.9.9/16"), ready: true, want: "10.71.2.7"},
 		"nothing is said yet":              {change: func(c *networkingv1beta1.Configuration) { c.Status = networkingv1beta1.ConfigurationStatus{} }},
 		"only the condition":               {change: func(c *networkingv1beta1.Configuration) { c.Status.Remote = nil }},
 		"something else was changed since": {change: func(c *networkingv1beta1.Configuration) { c.Generation++ }, ready: true, want: "10.71.2.7"},
-		"the networks were changed since": {change: func(c *networkingv1beta1.Configuration) {
+		"the network was changed since": {change: func(c *networkingv1beta1.Configuration) {
 			c.Generation++
 			c.Spec.Remote.CIDR.Pod[0] = "10.201.0.0/16"
+		}, ready: true, want: none, awaited: "10.201.0.1"},
+		"one was added since": {change: func(c *networkingv1beta1.Configuration) {
+			c.Generation++
+			c.Spec.Remote.CIDR.Pod = cidrs("10.201.0.0/16", "10.200.0.0/16")
+		}, ready: true, want: "10.71.2.7", awaited: "10.201.0.1"},
+		"one that was added has no place": {change: func(c *networkingv1beta1.Configuration) {
+			c.Spec.Remote.CIDR.Pod = cidrs("10.201.0.0/16", "10.200.0.0/16")
+			c.Status.Conditions[0].Status = metav1.ConditionFalse
+		}, ready: true, want: "10.71.2.7", awaited: "10.201.0.1"},
+		"one of several has a place": {change: func(c *networkingv1beta1.Configuration) {
+			c.Spec.Remote.CIDR.Pod = cidrs("10.201.0.0/16", "10.202.0.0/16", "10.200.0.0/16")
+			c.Status.ObservedRemote.CIDR.Pod, c.Status.Remote.CIDR.Pod = cidrs("10.202.0.0/16", "10.200.0.0/16"), cidrs("10.72.0.0/16", "10.71.0.0/16")
+			c.Status.Conditions[0].Status = metav1.ConditionFalse
+		}, ready: true, want: "10.71.2.7", awaited: "10.201.0.1"},
+		"another one was removed since": {change: func(c *networkingv1beta1.Configuration) {
+			c.Status.ObservedRemote.CIDR.Pod, c.Status.Remote.CIDR.Pod = cidrs("10.202.0.0/16", "10.200.0.0/16"), cidrs("10.72.0.0/16", "10.71.0.0/16")
+		}, ready: true, want: "10.71.2.7"},
+		"only the external one has a place": {change: func(c *networkingv1beta1.Configuration) {
+			c.Status.ObservedRemote.CIDR.Pod, c.Status.Remote.CIDR.Pod = nil, nil
+			c.Status.Conditions[0].Status = metav1.ConditionFalse
+		}, ready: true, want: none, awaited: "10.200.2.7"},
+		"none has a place": {change: func(c *networkingv1beta1.Configuration) {
+			c.Status.ObservedRemote, c.Status.Remote = &networkingv1beta1.ClusterConfig{}, &networkingv1beta1.ClusterConfig{}
+			c.Status.Conditions[0].Status = metav1.ConditionFalse
 		}},
 		"their order was changed since": {change: func(c *networkingv1beta1.Configuration) {
 			c.Spec.Remote.CIDR.Pod, c.Spec.Remote.CIDR.External = c.Spec.Remote.CIDR.External, c.Spec.Remote.CIDR.Pod
@@ -48,8 +78,15 @@ func TestMapOfConfiguration(t *testing.T) {
 			c.Status.ObservedRemote = nil
 			c.Generation++
 		}},
-		"a network has no place": {change: func(c *networkingv1beta1.Configuration) { c.Status.Conditions[0].Status = metav1.ConditionFalse }},
-		"one network less":       {change: func(c *networkingv1beta1.Configuration) { c.Status.Remote.CIDR.External = nil }, fails: true},
+		"of an earlier version, a network has no place": {change: func(c *networkingv1beta1.Configuration) {
+			c.Status.ObservedRemote = nil
+			c.Status.Conditions[0].Status = metav1.ConditionFalse
+		}},
+		"of an earlier version, a kind has no place": {change: func(c *networkingv1beta1.Configuration) {
+			c.Status.Remote.CIDR.External = nil
+			c.Status.Conditions[0].Status = metav1.ConditionFalse
+		}},
+		"one network less": {change: func(c *networkingv1beta1.Configuration) { c.Status.Remote.CIDR.External = nil }, fails: true},
 		"one pod network is an external one": {change: func(c *networkingv1beta1.Configuration) {
 			c.Status.Remote.CIDR.Pod, c.Status.Remote.CIDR.External = nil, append(c.Status.Remote.CIDR.Pod, c.Status.Remote.CIDR.External...)
 		}, fails: true},
@@ -73,6 +110,11 @@ func TestMapOfConfiguration(t *testing.T) {
 			}
 			if got, _ := m.ToLocal(netip.MustParseAddr("10.200.2.7")); got.String() != test.want {
 				t.Errorf("got %s, want %s", got, test.want)
+			}
+			for _, text := range []string{"10.200.2.7", "10.201.0.1", "10.70.0.1"} {
+				if m.IsAwaited(netip.MustParseAddr(text)) != (text == test.awaited) {
+					t.Errorf("%s: awaited is %q", text, test.awaited)
+				}
 			}
 			again, _, _ := prefix.Of(c)
 			c.Status.Remote.CIDR.External[0] = "10.69.0.0/16"

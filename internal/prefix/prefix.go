@@ -15,7 +15,11 @@ import (
 type Pair struct{ Remote, Local netip.Prefix }
 
 // Map holds the pairs of one peer. Neither remote nor local CIDRs overlap each other.
-type Map struct{ pairs []Pair }
+type Map struct {
+	pairs []Pair
+	// awaited are the remote CIDRs without a local CIDR yet.
+	awaited []netip.Prefix
+}
 
 // New returns the map of remote to local prefixes, paired by index.
 func New(remote, local []netip.Prefix) (Map, error) {
@@ -56,6 +60,11 @@ func (m Map) ToLocal(remote netip.Addr) (netip.Addr, bool) {
 		}
 	}
 	return netip.Addr{}, false
+}
+
+// IsAwaited reports whether a remote address is in a CIDR without a local CIDR yet.
+func (m Map) IsAwaited(remote netip.Addr) bool {
+	return slices.ContainsFunc(m.awaited, func(p netip.Prefix) bool { return p.Contains(remote) })
 }
 
 // ToRemote translates a local address into a remote one; false if no prefix contains it.

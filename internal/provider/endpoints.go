@@ -76,6 +76,12 @@ func (w peerRoute) toLocal(text string) (netip.Addr, bool) {
 	return addr, ok && !addr.IsUnspecified() && !addr.IsLoopback() && !addr.IsLinkLocalUnicast() && !addr.IsMulticast()
 }
 
+// isAwaited reports whether an address is in a network of the consumer that is not remapped yet.
+func (w peerRoute) isAwaited(text string) bool {
+	addr, err := netip.ParseAddr(text)
+	return err == nil && w.peer.IsAwaited(addr)
+}
+
 // inUse returns the known prefixes in use by this cluster: of its nodes, pods and Services, and of peers as
 // translated by this cluster. Reserved networks are left out: they may contain foreign networks.
 func inUse(nodes []corev1.Node, networks []ipamv1alpha1.Network, services []networkingv1.ServiceCIDR, installation string) []netip.Prefix {
@@ -119,7 +125,7 @@ func inUse(nodes []corev1.Node, networks []ipamv1alpha1.Network, services []netw
 
 // endpointSlice returns the EndpointSlice for a ShadowEndpointSlice and the dropped addresses, which do not belong to the
 // consumer. Labels and annotations that match the patterns of metadata are left out. While the networks of the consumer are not
-// mapped, the EndpointSlice has no endpoints.
+// mapped, the EndpointSlice has no endpoints in them.
 func endpointSlice(ses *offv1beta1.ShadowEndpointSlice, consumer string, w peerRoute, metadata ...string) (want *discoveryv1.EndpointSlice, dropped []string) {
 	template := ses.Spec.Template.DeepCopy()
 	want = &discoveryv1.EndpointSlice{
@@ -137,7 +143,9 @@ func endpointSlice(ses *offv1beta1.ShadowEndpointSlice, consumer string, w peerR
 	for i := range template.Endpoints {
 		endpoint, wrong := endpointOf(&template.Endpoints[i], template.AddressType, consumer, w)
 		if wrong != "" {
-			dropped = append(dropped, wrong)
+			if !w.isAwaited(wrong) {
+				dropped = append(dropped, wrong)
+			}
 			continue
 		}
 		want.Endpoints = append(want.Endpoints, endpoint)

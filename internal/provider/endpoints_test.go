@@ -178,6 +178,15 @@ func TestEndpointsWithoutMapping(t *testing.T) {
 	}
 }
 
+// An endpoint in a network that is not remapped yet is left out, and is nobody's fault.
+func TestEndpointsAwaited(t *testing.T) {
+	endpoints := shadowSlice("IPv4", discoveryv1.Endpoint{Addresses: []string{"10.74.0.9"}}, discoveryv1.Endpoint{Addresses: []string{"10.70.0.9"}})
+	got, dropped := endpointSlice(endpoints, "rome", peerRoute{placed: true, peer: partlyPlaced(t), up: true})
+	if len(dropped) > 0 || len(got.Endpoints) != 1 || got.Endpoints[0].Addresses[0] != "10.68.0.9" {
+		t.Errorf("got %v without %v", got.Endpoints, dropped)
+	}
+}
+
 func TestEndpointReadiness(t *testing.T) {
 	for name, test := range map[string]struct {
 		in   peerRoute

@@ -44,9 +44,11 @@ func (s *shadowPods) translateHostAliases(ctx context.Context, sp *offv1beta1.Sh
 		return nil // a flat network, no network, or an alias that a user wrote
 	}
 	networks, missing := networksOf(configuration)
+	if missing == nil {
+		missing = replaceAliases(spec.HostAliases, owned, networks)
+	}
 	switch {
 	case missing == nil:
-		replaceAliases(spec.HostAliases, owned, networks)
 	case hasToken(sp):
 		return &podRejection{reason: offv1beta1.ReasonNetworkNotReady, why: missing, next: kube.Wait(namespaceDelay, missing.Error())}
 	case apiServer != nil:
@@ -85,14 +87,19 @@ func isAPIServerAlias(a corev1.HostAlias) bool {
 	return slices.Contains(a.Hostnames, names.APIServerHost)
 }
 
-func replaceAliases(aliases []corev1.HostAlias, which func(corev1.HostAlias) bool, consumer prefix.Map) {
+func replaceAliases(aliases []corev1.HostAlias, which func(corev1.HostAlias) bool, consumer prefix.Map) error {
 	for i := range aliases {
 		addr, err := netip.ParseAddr(aliases[i].IP)
 		if err != nil || !which(aliases[i]) {
 			continue
 		}
-		if local, ok := consumer.ToLocal(addr); ok {
+		local, ok := consumer.ToLocal(addr)
+		switch {
+		case ok:
 			aliases[i].IP = local.String()
+		case consumer.IsAwaited(addr):
+			return fmt.Errorf("the consumer's network with %s is not remapped yet", addr)
 		}
 	}
+	return nil
 }

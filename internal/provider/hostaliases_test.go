@@ -5,7 +5,6 @@ package provider
 
 import (
 	"fmt"
-	"net/netip"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -21,28 +20,41 @@ import (
 )
 
 func TestHostAliases(t *testing.T) {
-	networks, err := prefix.New([]netip.Prefix{netip.MustParsePrefix("10.70.0.0/16")}, []netip.Prefix{netip.MustParsePrefix("10.68.0.0/16")})
-	if err != nil {
-		t.Fatal(err)
-	}
+	networks := partlyPlaced(t)
 	for name, test := range map[string]struct {
-		ip   string
-		as   string
-		want string
+		ip    string
+		as    string
+		want  string
+		waits bool
 	}{
-		"in a network of the consumer": {"10.70.0.25", "kubernetes.default", "10.68.0.25"},
-		"in none":                      {"192.0.2.1", "kubernetes.default", "192.0.2.1"},
-		"of another name":              {"10.70.0.25", "printer", "10.70.0.25"},
-		"no address":                   {"x", "kubernetes.default", "x"},
+		"in a network of the consumer":  {"10.70.0.25", "kubernetes.default", "10.68.0.25", false},
+		"in one that is not placed yet": {"10.74.0.25", "kubernetes.default", "10.74.0.25", true},
+		"in none":                       {"192.0.2.1", "kubernetes.default", "192.0.2.1", false},
+		"of another name":               {"10.74.0.25", "printer", "10.74.0.25", false},
+		"no address":                    {"x", "kubernetes.default", "x", false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			aliases := []corev1.HostAlias{{IP: test.ip, Hostnames: []string{test.as, "more"}}}
-			replaceAliases(aliases, isAPIServerAlias, networks)
-			if aliases[0].IP != test.want {
-				t.Errorf("got %s, want %s", aliases[0].IP, test.want)
+			if err := replaceAliases(aliases, isAPIServerAlias, networks); aliases[0].IP != test.want || (err != nil) != test.waits {
+				t.Errorf("got %s (%v), want %s", aliases[0].IP, err, test.want)
 			}
 		})
 	}
+}
+
+// partlyPlaced are networks of a consumer, of which 10.74/16 has no place yet.
+func partlyPlaced(t *testing.T) prefix.Map {
+	t.Helper()
+	c := &networkingv1beta1.Configuration{}
+	c.Spec.Remote.CIDR.External = []networkingv1beta1.CIDR{"10.74.0.0/16", "10.70.0.0/16"}
+	c.Status.ObservedRemote, c.Status.Remote = &networkingv1beta1.ClusterConfig{}, &networkingv1beta1.ClusterConfig{}
+	c.Status.ObservedRemote.CIDR.External, c.Status.Remote.CIDR.External = []networkingv1beta1.CIDR{"10.70.0.0/16"}, []networkingv1beta1.CIDR{"10.68.0.0/16"}
+	c.Status.Conditions = []metav1.Condition{{Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionFalse}}
+	networks, placed, err := prefix.Of(c)
+	if !placed || err != nil {
+		t.Fatal(placed, err)
+	}
+	return networks
 }
 
 // The pod of a consumer that has a token waits until its way home is known, says so, and has it then. Others do not wait.

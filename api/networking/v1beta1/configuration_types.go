@@ -51,7 +51,7 @@ type ConfigurationStatus struct {
 	Conditions []metav1.Condition `json:"conditions,omitempty"`
 	// Remote is aligned with ObservedRemote, index by index.
 	Remote *ClusterConfig `json:"remote,omitempty"`
-	// ObservedRemote is the spec.remote for which Remote was computed.
+	// ObservedRemote has the networks of spec.remote for which Remote was computed: those with a prefix of this cluster.
 	ObservedRemote *ClusterConfig `json:"observedRemote,omitempty"`
 	// ReportedRemote has the networks of the peer as the peer reports them.
 	ReportedRemote *ClusterConfig `json:"reportedRemote,omitempty"`

@@ -121,3 +121,42 @@ func TestFlowsAfterTranslationChange(t *testing.T) {
 	testkit.Eventually(t, patience, func() error { return s.holds("dnat to 10.200.1.6") })
 	s.flows(t, "10.70.0.23")
 }
+
+// The tunnel and its flows survive a network that is added to the peer, whether or not it has a prefix.
+func TestGatewayAddedNetwork(t *testing.T) {
+	a, b := newTestGateways(t)
+	a.own(t)
+	a.addAlias(t, "stays", "10.200.1.7", "10.70.0.23")
+	a.run(t)
+	b.run(t)
+	a.trust(t, "peer", b)
+	b.trust(t, "peer", a)
+	a.is(t, connected)
+	testkit.Eventually(t, patience, func() error { return a.holds("10.70.0.23 : 10.200.1.7") })
+	a.flow(t, "10.70.0.23", "10.200.1.7")
+	before, err := a.device.Observe()
+	if err != nil || len(before.Peers) != 1 {
+		t.Fatalf("the device has %+v, %v", before, err)
+	}
+	type cidrs = []networkingv1beta1.CIDR
+	place := func(spec, remote, local cidrs, is metav1.ConditionStatus) {
+		t.Helper()
+		c := &networkingv1beta1.Configuration{ObjectMeta: a.meta("peer")}
+		testkit.Update(t, a, c, func(c *networkingv1beta1.Configuration) { c.Spec.Remote.CIDR.Pod = spec })
+		testkit.UpdateStatus(t, a, c, func(c *networkingv1beta1.Configuration) {
+			c.Status.ObservedRemote = c.Spec.Remote.DeepCopy()
+			c.Status.ObservedRemote.CIDR.Pod, c.Status.Remote.CIDR.Pod, c.Status.Conditions[0].Status = remote, local, is
+		})
+		for _, prefix := range local {
+			testkit.Eventually(t, patience, func() error { return a.holds("ip saddr set prefix " + string(prefix)) })
+		}
+	}
+	place(cidrs{"10.200.0.0/16"}, cidrs{"10.200.0.0/16"}, cidrs{"10.71.0.0/16"}, metav1.ConditionTrue)
+	place(cidrs{"10.9.0.0/16", "10.201.0.0/16", "10.200.0.0/16"}, cidrs{"10.201.0.0/16", "10.200.0.0/16"}, cidrs{"10.72.0.0/16", "10.71.0.0/16"}, metav1.ConditionFalse)
+	place(cidrs{"10.9.0.0/16", "10.201.0.0/16", "10.200.0.0/16"}, cidrs{"10.9.0.0/16", "10.201.0.0/16", "10.200.0.0/16"}, cidrs{"10.73.0.0/16", "10.72.0.0/16", "10.71.0.0/16"}, metav1.ConditionTrue)
+	a.flows(t, "10.70.0.23")
+	after, err := a.device.Observe()
+	if err != nil || len(after.Peers) != 1 || after.Peers[0].Received < before.Peers[0].Received || after.Peers[0].LastHandshake.Before(before.Peers[0].LastHandshake) {
+		t.Errorf("the peer was removed meanwhile: %+v (%v), before %+v", after.Peers, err, before.Peers)
+	}
+}
