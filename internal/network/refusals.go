@@ -85,7 +85,19 @@ func allToOne() handler.Funcs {
 func changesDecision(e event.UpdateEvent) bool {
 	switch now := e.ObjectNew.(type) {
 	case *corev1.Node:
-		return !slices.Equal(e.ObjectOld.(*corev1.Node).Status.Addresses, now.Status.Addresses)
+		was := e.ObjectOld.(*corev1.Node)
+		return !slices.Equal(was.Status.Addresses, now.Status.Addresses) || !slices.Equal(was.Spec.PodCIDRs, now.Spec.PodCIDRs)
+	case *networkingv1beta1.Configuration: // the peer may report other networks at any rate
+		was, is := e.ObjectOld.(*networkingv1beta1.Configuration), now
+		before, after := was.Status, is.Status
+		before.ReportedRemote, after.ReportedRemote = nil, nil
+		return peer.NetworksChanged(was, is) || !apiequality.Semantic.DeepEqual(before, after)
+	case *networkingv1beta1.GatewayClient: // and other endpoints
+		was, is := e.ObjectOld.(*networkingv1beta1.GatewayClient).DeepCopy(), now.DeepCopy()
+		for _, c := range []*networkingv1beta1.GatewayClient{was, is} {
+			c.Status.Endpoint, c.ResourceVersion, c.ManagedFields = nil, "", nil
+		}
+		return !apiequality.Semantic.DeepEqual(was, is)
 	case *networkingv1beta1.InternalNode:
 		was, is := e.ObjectOld.(*networkingv1beta1.InternalNode).Status, now.Status
 		was.Peers, is.Peers = nil, nil

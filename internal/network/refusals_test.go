@@ -191,7 +191,19 @@ func TestProblemPredicates(t *testing.T) {
 		"where a node is reached": {&networkingv1beta1.InternalNode{}, &networkingv1beta1.InternalNode{Status: networkingv1beta1.InternalNodeStatus{
 			PodCIDRs: []networkingv1beta1.CIDR{"10.200.1.0/24"},
 		}}, true},
-		"a Configuration": {&networkingv1beta1.Configuration{}, &networkingv1beta1.Configuration{}, true},
+		"the pods of a node": {node(func(*corev1.Node) {}), node(func(n *corev1.Node) { n.Spec.PodCIDRs = []string{"10.200.1.0/24"} }), true},
+		"networks that a peer reports": {&networkingv1beta1.Configuration{}, &networkingv1beta1.Configuration{Status: networkingv1beta1.ConfigurationStatus{
+			ReportedRemote: &networkingv1beta1.ClusterConfig{},
+		}}, false},
+		"networks of a peer": {&networkingv1beta1.Configuration{}, &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Generation: 2}}, true},
+		"a condition of a Configuration": {&networkingv1beta1.Configuration{}, &networkingv1beta1.Configuration{Status: networkingv1beta1.ConfigurationStatus{
+			Conditions: []metav1.Condition{{Type: "Applied"}},
+		}}, true},
+		"the endpoint that a peer reports": {&networkingv1beta1.GatewayClient{}, &networkingv1beta1.GatewayClient{
+			ObjectMeta: metav1.ObjectMeta{ResourceVersion: "7"}, Status: networkingv1beta1.GatewayClientStatus{Endpoint: &networkingv1beta1.EndpointStatus{}},
+		}, false},
+		"where a gateway runs": {&networkingv1beta1.GatewayClient{}, &networkingv1beta1.GatewayClient{Status: networkingv1beta1.GatewayClientStatus{MTU: 7}}, true},
+		"any other":            {&networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayServer{}, true},
 	} {
 		if got := changesDecision(event.UpdateEvent{ObjectOld: rule.old, ObjectNew: rule.now}); got != rule.want {
 			t.Errorf("%s decides: %t, want %t", says, got, rule.want)
