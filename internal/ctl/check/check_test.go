@@ -5,8 +5,6 @@ package check
 
 import (
 	"bytes"
-	"net/http"
-	"net/http/httptest"
 	"slices"
 	"strings"
 	"testing"
@@ -59,7 +57,7 @@ func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	c := testkit.Cluster(t)
 	f := &fixture{c: c, liqo: testkit.Namespace(t, c, "liqo", nil)}
-	f.Gatherer = &Gatherer{Config: c.Config, Client: c.Client, Reader: c.Client, session: &cluster.Session{Chart: deploy.Chart()}, namespace: f.liqo, clock: &serverClock{}}
+	f.Gatherer = &Gatherer{Config: c.Config, Client: c.Client, Reader: c.Client, session: &cluster.Session{Chart: deploy.Chart()}, namespace: f.liqo, clock: &cluster.ServerClock{}}
 	one := func(name string) (metav1.ObjectMeta, map[string]string, corev1.PodTemplateSpec) {
 		labels := map[string]string{names.AppPartOf: "liqo", names.AppName: name, names.AppComponent: name, names.AppVersion: "v1.2.0"}
 		return metav1.ObjectMeta{Namespace: f.liqo, Name: "liqo-" + name, Labels: labels}, labels, corev1.PodTemplateSpec{
@@ -410,30 +408,6 @@ func TestCheckUnreadable(t *testing.T) {
 		return found.Object == "Node" && strings.Contains(found.Message, "not checked: ") && strings.HasSuffix(found.Page, "#is-forbidden-or-you-are-not-allowed-to")
 	}) {
 		t.Errorf("%d failed, %d warned: %+v", r.Failed, r.Warned, all)
-	}
-}
-
-func TestServerClock(t *testing.T) {
-	ahead := 0 * time.Second
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header().Set("Date", time.Now().Add(ahead).UTC().Format(http.TimeFormat))
-	}))
-	t.Cleanup(server.Close)
-	for _, ahead = range []time.Duration{0, time.Hour, -time.Hour} {
-		clock := &serverClock{}
-		transport := clock.observeAnswers(http.DefaultTransport)
-		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, server.URL, http.NoBody)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer, err := transport.RoundTrip(r)
-		if err != nil {
-			t.Fatal(err)
-		}
-		answer.Body.Close()
-		if got := clock.clockSkew(); (got - ahead).Abs() > time.Minute {
-			t.Errorf("%s ahead: %s", ahead, got)
-		}
 	}
 }
 

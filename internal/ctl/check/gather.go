@@ -5,8 +5,6 @@ package check
 
 import (
 	"context"
-	"net/http"
-	"sync"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -39,7 +37,7 @@ type Gatherer struct {
 	Reader    client.Reader
 	session   *cluster.Session
 	namespace string
-	clock     *serverClock
+	clock     *cluster.ServerClock
 	// version has the facts about the version once they are known.
 	version *diagnose.Facts
 }
@@ -50,8 +48,7 @@ func NewGatherer(ctx context.Context, c *cluster.Session, namespace string) (*Ga
 	if err != nil {
 		return nil, err
 	}
-	clock := &serverClock{}
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return clock.observeAnswers(next) })
+	clock := cluster.NewServerClock(cfg)
 	kube, err := cluster.NewClientOf(ctx, cfg)
 	if err != nil {
 		return nil, err
@@ -150,8 +147,7 @@ func (g *Gatherer) ListKind(ctx context.Context, f *diagnose.Facts, name string,
 
 // gatherVersion asks once for the version of Kubernetes, and takes the time of the answers so far.
 func (g *Gatherer) gatherVersion(f *diagnose.Facts) {
-	f.Skew = g.clock.clockSkew()
-	f.Now = time.Now().Add(f.Skew)
+	f.Skew, f.Now = g.clock.Skew(), g.clock.Now()
 	if g.version != nil {
 		f.ServerVersion, f.VersionProblem = g.version.ServerVersion, g.version.VersionProblem
 		return
@@ -191,50 +187,4 @@ func (g *Gatherer) gatherHealth(ctx context.Context, f *diagnose.Facts) {
 	take(&f.Health.Networks, diagnose.Networks, from.FindNetworks)
 	take(&f.Health.Orphans, diagnose.Orphans, from.FindOrphans)
 	take(&f.Health.Certificates, diagnose.Certificates, func(ctx context.Context) ([]diagnose.Finding, error) { return from.FindCertificates(ctx, f.Now) })
-}
-
-// serverClock observes how far the clock of an API server is ahead.
-type serverClock struct {
-	mu    sync.Mutex
-	ahead time.Duration
-	best  time.Duration // the shortest answer is the most precise
-}
-
-type roundTripper func(*http.Request) (*http.Response, error)
-
-// RoundTrip sends a request.
-func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// observeAnswers returns a transport that compares the header Date of answers with the time of this machine.
-func (c *serverClock) observeAnswers(next http.RoundTripper) http.RoundTripper {
-	return roundTripper(func(r *http.Request) (*http.Response, error) {
-		sent := time.Now()
-		answer, err := next.RoundTrip(r)
-		if err != nil {
-			return answer, err
-		}
-		if date, err := http.ParseTime(answer.Header.Get("Date")); err == nil {
-			c.noteDate(date, sent, time.Now())
-		}
-		return answer, nil
-	})
-}
-
-// noteDate takes an answer into account. Date has whole seconds, which are on average half a second late.
-func (c *serverClock) noteDate(date, sent, received time.Time) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	took := received.Sub(sent)
-	if c.best == 0 || took < c.best {
-		c.best, c.ahead = max(took, 1), date.Add(time.Second/2).Sub(sent.Add(took/2))
-	}
-}
-
-func (c *serverClock) clockSkew() time.Duration {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.ahead.Abs() < 2*time.Second {
-		return 0
-	}
-	return c.ahead
 }

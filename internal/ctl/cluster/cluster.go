@@ -65,6 +65,8 @@ type Cluster struct {
 	*ui.Scope
 	Name string
 	Kube client.WithWatch
+	// Clock is that of the API server.
+	Clock *ServerClock
 	// Config is the connection.
 	Config        *rest.Config
 	Host          string
@@ -185,12 +187,14 @@ func (c *Session) NewCluster(ctx context.Context, name string, flags *ClusterFla
 	if err != nil {
 		return nil, explainUnusable(err, flags.ChosenBy)
 	}
-	cluster, err := ClientOf(ctx, cfg)
+	observed := rest.CopyConfig(cfg)
+	clock := NewServerClock(observed)
+	cluster, err := ClientOf(ctx, observed)
 	if err != nil {
 		return nil, explainUnusable(err, flags.ChosenBy)
 	}
 	return &Cluster{
-		Scope: c.Scope(name), Name: name, Kube: cluster, Config: cfg, Host: serverOf(cfg), LiqoNamespace: flags.LiqoNamespace, Asked: flags.Namespace,
+		Scope: c.Scope(name), Name: name, Kube: cluster, Clock: clock, Config: cfg, Host: serverOf(cfg), LiqoNamespace: flags.LiqoNamespace, Asked: flags.Namespace,
 	}, nil
 }
 

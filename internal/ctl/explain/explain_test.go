@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -485,4 +487,41 @@ stopped: true
 	if diff := cmp.Diff(wantDocument, document.String()); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
+}
+
+// An age is told by the clock of the API server: a pod that was just made is not late because this machine's clock is ahead.
+func TestClockOfServer(t *testing.T) {
+	p := newPair(t)
+	cfg := rest.CopyConfig(p.rome.Config)
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return shifted{next, -time.Hour}
+	})
+	p.local.Clock = cluster.NewServerClock(cfg)
+	c, err := client.NewWithWatch(cfg, client.Options{Scheme: p.rome.Client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.local.Kube = c
+	s, _, err := newScene(t.Context(), p.local, p.shop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if early := time.Until(s.Now); (early + time.Hour).Abs() > 10*time.Minute {
+		t.Errorf("it is %s later there, want an hour earlier", early)
+	}
+}
+
+// shifted is an API server whose clock is ahead.
+type shifted struct {
+	next  http.RoundTripper
+	ahead time.Duration
+}
+
+// RoundTrip changes the date of an answer.
+func (s shifted) RoundTrip(r *http.Request) (*http.Response, error) {
+	answer, err := s.next.RoundTrip(r)
+	if err == nil {
+		answer.Header.Set("Date", time.Now().Add(s.ahead).UTC().Format(http.TimeFormat))
+	}
+	return answer, err
 }

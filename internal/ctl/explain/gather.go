@@ -100,8 +100,9 @@ func (g *gatherer) checkProvider(s *diagnose.Scene, remote string) string {
 // newScene returns a scene with the peerings of a cluster.
 func newScene(ctx context.Context, c *cluster.Cluster, namespace string) (*diagnose.Scene, *facts.Reader, error) {
 	r := facts.NewReader(c.Kube, c.LiqoNamespace)
-	r.Facts.Now = time.Now()
-	return &diagnose.Scene{Facts: r.Facts, ClusterID: c.ID, Scope: namespace}, r, r.ListPeerings(ctx)
+	err := r.ListPeerings(ctx)
+	r.Facts.Now = c.Clock.Now()
+	return &diagnose.Scene{Facts: r.Facts, ClusterID: c.ID, Scope: namespace}, r, err
 }
 
 // readConsumer reads what the consumer shows. The object itself has to be there.
