@@ -132,6 +132,26 @@ spec:
     metadata: {}
     spec: {selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: a, image: x, env: [{name: P, value: SECRET}], args: [SECRET]}]}}}
 ---
+apiVersion: networking.liqo.io/v1beta1
+kind: WgGatewayServerTemplate
+metadata: {name: a}
+spec:
+  objectKind: {apiVersion: networking.liqo.io/v1beta1, kind: WgGatewayServer}
+  template:
+    metadata: {annotations: {x: SECRET}}
+    spec:
+      service: {metadata: {annotations: {x: SECRET}}, spec: {type: LoadBalancer}}
+      deployment: {spec: {template: {spec: {containers: [{name: gateway, image: x, env: [{name: P, value: SECRET}], args: [SECRET]}]}}}}
+---
+apiVersion: offloading.liqo.io/v1beta1
+kind: VkOptionsTemplate
+metadata: {name: a}
+spec: {createNode: true, disableNetworkCheck: false, containerImage: x, metricsEnabled: false, extraArgs: [SECRET], extraAnnotations: {x: SECRET}, nodeExtraAnnotations: {x: SECRET}}
+---
+{apiVersion: authentication.liqo.io/v1beta1, kind: Renew, metadata: {name: a, annotations: {x: SECRET}}, spec: {consumerClusterID: turin}}
+---
+{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: liqo-a, annotations: {x: SECRET}, labels: {app.kubernetes.io/part-of: liqo}}, spec: {matchConstraints: {resourceRules: [{apiGroups: [x.example.com], apiVersions: [v1], operations: [CREATE], resources: [xs]}]}, validations: [{expression: "true"}]}}
+---
 apiVersion: offloading.liqo.io/v1beta1
 kind: ShadowPod
 metadata: {name: a}
@@ -154,7 +174,9 @@ func TestGather(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(one), &object.Object); err != nil {
 			t.Fatalf("%v in %s", err, one)
 		}
-		object.SetNamespace(liqo)
+		if object.GetKind() != "ValidatingAdmissionPolicy" {
+			object.SetNamespace(liqo)
+		}
 		ctltest.Lend(t, c, object)
 	}
 	file := filepath.Join(t.TempDir(), "rome.tar.gz")
@@ -169,22 +191,26 @@ func TestGather(t *testing.T) {
 		}
 	}
 	for name, want := range map[string]string{
-		"check.json":                            `"healthy": false`,
-		"objects/Secret.yaml":                   "password: 24 characters",
-		"objects/ConfigMap.yaml":                "config: 17 characters",
-		"objects/Pod.yaml":                      "image: x",
-		"objects/VirtualNode.yaml":              "clusterID: turin",
-		"objects/Identity.yaml":                 "clusterID: turin",
-		"objects/Event.yaml":                    "message: cannot log in with password=REDACTED",
-		"objects/ForeignCluster.yaml":           "clusterID: milan",
-		"objects/Connection.yaml":               "value: Error",
-		"objects/NamespaceMap.yaml":             "",
-		"version.txt":                           "kubernetes: v1.",
-		"errors.txt":                            "metrics and network state: requesting a token of the ServiceAccount liqo-diagnostics",
-		"objects/Namespace.yaml":                "name: " + liqo,
-		"objects/GatewayClient.yaml":            "",
-		"objects/ResourceSlice.yaml":            "",
-		"objects/CustomResourceDefinition.yaml": "name: foreignclusters.core.liqo.io",
+		"check.json":                             `"healthy": false`,
+		"objects/Secret.yaml":                    "password: 24 characters",
+		"objects/ConfigMap.yaml":                 "config: 17 characters",
+		"objects/Pod.yaml":                       "image: x",
+		"objects/VirtualNode.yaml":               "clusterID: turin",
+		"objects/Identity.yaml":                  "clusterID: turin",
+		"objects/Event.yaml":                     "message: cannot log in with password=REDACTED",
+		"objects/ForeignCluster.yaml":            "clusterID: milan",
+		"objects/Connection.yaml":                "value: Error",
+		"objects/WgGatewayServerTemplate.yaml":   "name: gateway",
+		"objects/VkOptionsTemplate.yaml":         "containerImage: x",
+		"objects/Renew.yaml":                     "consumerClusterID: turin",
+		"objects/ValidatingAdmissionPolicy.yaml": `expression: "true"`,
+		"objects/NamespaceMap.yaml":              "",
+		"version.txt":                            "kubernetes: v1.",
+		"errors.txt":                             "metrics and network state: requesting a token of the ServiceAccount liqo-diagnostics",
+		"objects/Namespace.yaml":                 "name: " + liqo,
+		"objects/GatewayClient.yaml":             "",
+		"objects/ResourceSlice.yaml":             "",
+		"objects/CustomResourceDefinition.yaml":  "name: foreignclusters.core.liqo.io",
 	} {
 		if want != "" && !strings.Contains(files[name], want) {
 			t.Errorf("%s lacks %q:\n%.2000s", name, want, files[name])

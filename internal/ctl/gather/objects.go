@@ -55,6 +55,8 @@ var gatheredKinds = []gatheredKind{
 	{"networking.liqo.io", "v1beta1", "GatewayClient", everywhere, nil, nil},
 	{"networking.liqo.io", "v1beta1", "WgGatewayServer", everywhere, nil, nil},
 	{"networking.liqo.io", "v1beta1", "WgGatewayClient", everywhere, nil, nil},
+	{"networking.liqo.io", "v1beta1", "WgGatewayServerTemplate", everywhere, nil, nil},
+	{"networking.liqo.io", "v1beta1", "WgGatewayClientTemplate", everywhere, nil, nil},
 	{"networking.liqo.io", "v1beta1", "InternalNode", everywhere, nil, nil},
 	{"networking.liqo.io", "v1beta1", "PublicKey", everywhere, nil, nil},
 	{"networking.liqo.io", "v1beta1", "RouteConfiguration", everywhere, nil, nil},
@@ -63,6 +65,7 @@ var gatheredKinds = []gatheredKind{
 	{"ipam.liqo.io", "v1alpha1", "Network", everywhere, nil, nil},
 	{"authentication.liqo.io", "v1beta1", "Tenant", everywhere, nil, nil},
 	{"authentication.liqo.io", "v1beta1", "Identity", everywhere, nil, nil},
+	{"authentication.liqo.io", "v1beta1", "Renew", everywhere, nil, nil},
 	{"authentication.liqo.io", "v1beta1", "ResourceSlice", everywhere, nil, nil},
 	{"offloading.liqo.io", "v1beta1", "NamespaceOffloading", everywhere, nil, nil},
 	{"offloading.liqo.io", "v1beta1", "NamespaceMap", everywhere, nil, nil},
@@ -70,6 +73,7 @@ var gatheredKinds = []gatheredKind{
 	{"offloading.liqo.io", "v1beta1", "ShadowPod", everywhere, nil, nil},
 	{"offloading.liqo.io", "v1beta1", "ShadowEndpointSlice", everywhere, nil, nil},
 	{"offloading.liqo.io", "v1beta1", "VirtualNode", everywhere, nil, nil},
+	{"offloading.liqo.io", "v1beta1", "VkOptionsTemplate", everywhere, nil, nil},
 
 	{"", "v1", "Node", everywhere, nil, nil},
 	{"", "v1", "Namespace", everywhere, nil, nil},
@@ -94,8 +98,13 @@ var gatheredKinds = []gatheredKind{
 	{"apiextensions.k8s.io", "v1", "CustomResourceDefinition", everywhere, nil, ofLiqo},
 	{"admissionregistration.k8s.io", "v1", "MutatingWebhookConfiguration", everywhere, nil, nil},
 	{"admissionregistration.k8s.io", "v1", "ValidatingWebhookConfiguration", everywhere, nil, nil},
+	{"admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicy", everywhere, ofChart, nil},
+	{"admissionregistration.k8s.io", "v1", "ValidatingAdmissionPolicyBinding", everywhere, ofChart, nil},
 	{"certificates.k8s.io", "v1", "CertificateSigningRequest", everywhere, client.MatchingLabels{names.RemoteTenantCSR: "true"}, nil},
 }
+
+// ofChart selects what the chart installs.
+var ofChart = client.MatchingLabels{names.AppPartOf: "liqo"}
 
 // ofLiqo reports whether an object is named after an API group of Liqo.
 func ofLiqo(object *unstructured.Unstructured) bool {

@@ -38,6 +38,10 @@ func fieldsBelow(parent, fields string) string {
 // workload are the fields of a kind with a template of pods.
 var workload = "spec.selector.** spec.template.metadata.labels.** status.** " + fieldsBelow("spec.template.spec", podSpec)
 
+// gateway are the fields of a gateway that was rendered from a template, and of the template.
+var gateway = "service.metadata.labels.** service.spec.type service.spec.ports.** service.spec.selector.** service.spec.externalTrafficPolicy secretRef.name " +
+	"deployment.metadata.labels.** deployment.spec.replicas deployment.spec.strategy.** deployment.spec.template.metadata.labels.** " + fieldsBelow("deployment.spec.template.spec", podSpec)
+
 // keptFields are the fields of each gathered kind: paths with dots through maps, through all elements of lists, and with ** for all that is
 // below. All other fields, and kinds that are not listed, are left out.
 var keptFields = map[string]string{
@@ -52,7 +56,12 @@ var keptFields = map[string]string{
 	"VirtualNode": "spec.clusterID spec.createNode spec.kubeconfigSecretRef.name spec.resourceQuota.** spec.labels.** spec.taints.** spec.storageClasses.** spec.ingressClasses.** spec.loadBalancerClasses.** " +
 		"spec.disableNetworkCheck spec.declaredFeatures spec.offloadingPatch.** status.**",
 	"ShadowPod":       "status.** " + fieldsBelow("spec.pod", podSpec),
-	"WgGatewayServer": "status.**", "WgGatewayClient": "status.**",
+	"WgGatewayServer": "status.** " + fieldsBelow("spec", gateway), "WgGatewayClient": "status.** spec.deployment.spec.replicas spec.secretRef.name",
+	"WgGatewayServerTemplate": "spec.objectKind.** spec.template.metadata.labels.** " + fieldsBelow("spec.template.spec", gateway),
+	"WgGatewayClientTemplate": "spec.objectKind.** spec.template.metadata.labels.** " + fieldsBelow("spec.template.spec", gateway),
+	"VkOptionsTemplate": "spec.createNode spec.disableNetworkCheck spec.containerImage spec.metricsEnabled spec.metricsAddress spec.labelsNotReflected spec.annotationsNotReflected " +
+		"spec.reflectorsConfig.** spec.resources.** spec.extraLabels.** spec.nodeExtraLabels.** spec.replicas spec.pullPolicy spec.tolerations.**",
+	"Renew": "spec.consumerClusterID spec.identityType status.conditions.**",
 
 	"Node":       "spec.taints.** spec.unschedulable spec.podCIDRs spec.providerID status.conditions.** status.capacity.** status.allocatable.** status.addresses.** status.nodeInfo.**",
 	"Pod":        "status.** " + fieldsBelow("spec", podSpec),
@@ -73,7 +82,8 @@ var keptFields = map[string]string{
 	"CustomResourceDefinition":       "spec.versions.name spec.versions.served spec.versions.storage status.conditions.** status.storedVersions",
 	"MutatingWebhookConfiguration":   webhookFields,
 	"ValidatingWebhookConfiguration": webhookFields,
-	"StorageClass":                   "provisioner volumeBindingMode allowVolumeExpansion reclaimPolicy",
+	"ValidatingAdmissionPolicy":      whole, "ValidatingAdmissionPolicyBinding": "spec.**",
+	"StorageClass": "provisioner volumeBindingMode allowVolumeExpansion reclaimPolicy",
 	// Values become their lengths.
 	"Secret": "type", "ConfigMap": "",
 }
@@ -149,8 +159,13 @@ func keepFields(value any, tree fieldTree) any {
 			out[i] = keepFields(element, tree)
 		}
 		return out
-	case string:
-		return redactText(value)
+	}
+	text, isText := value.(string)
+	switch {
+	case tree != nil: // fields are expected here: an object without a schema has anything
+		return nil
+	case isText:
+		return redactText(text)
 	}
 	return value
 }
