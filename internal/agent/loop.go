@@ -22,6 +22,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/kube"
@@ -72,11 +73,12 @@ type Kernel interface {
 	Counted() (map[string]uint64, error)
 }
 
-// A run starts this long after the first change of a batch, and at least spacing after the previous run: a change of a peering comes in many
-// steps, and each run reads the whole kernel state.
+// A run starts gathering after the first change of a batch, or podGathering if only pods of nodes changed, and at least spacing after the previous
+// run: a change of a peering comes in many steps, with some CNIs each pod changes its node, and each run reads the whole kernel state.
 const (
-	gathering = 20 * time.Millisecond
-	spacing   = 150 * time.Millisecond
+	gathering    = 20 * time.Millisecond
+	podGathering = time.Second
+	spacing      = 150 * time.Millisecond
 )
 
 // retryBase and retryCap bound the backoff of a failing loop. A request for a run sooner than spacing would defeat the backoff.
@@ -94,9 +96,16 @@ func (l Loop) Setup(mgr ctrl.Manager) error {
 	start.Store(&time.Time{})
 	early := func() time.Duration { return spacing - time.Since(*start.Load()) }
 	add := func(q queue) { q.AddAfter(once, max(gathering, early())) }
+	update := func(_ context.Context, e event.UpdateEvent, q queue) {
+		if l.isOfPods(e.ObjectOld, e.ObjectNew) {
+			q.AddAfter(once, max(podGathering, early()))
+			return
+		}
+		add(q)
+	}
 	wake := handler.Funcs{
 		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { add(q) },
-		UpdateFunc:  func(_ context.Context, _ event.UpdateEvent, q queue) { add(q) },
+		UpdateFunc:  update,
 		DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q queue) { add(q) },
 		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { add(q) },
 	}
@@ -139,6 +148,22 @@ func (l Loop) Setup(mgr ctrl.Manager) error {
 		}
 	}
 	return mgr.Add(everywhere(func(ctx context.Context) error { return l.forwardChanges(ctx, changes) }))
+}
+
+// isOfPods reports whether only the pods of a node changed.
+func (l Loop) isOfPods(old, now client.Object) bool {
+	return l.Matters != nil && !l.Matters(old, WithPodsOf(old, now))
+}
+
+// WithPodsOf returns an InternalNode with the pods of its old state, and any other object as it is.
+func WithPodsOf(old, now client.Object) client.Object {
+	was, ok := old.(*networkingv1beta1.InternalNode)
+	if !ok {
+		return now
+	}
+	out := *now.(*networkingv1beta1.InternalNode)
+	out.Status.PodCIDRs = was.Status.PodCIDRs
+	return &out
 }
 
 type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]

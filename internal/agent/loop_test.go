@@ -19,6 +19,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -165,6 +166,22 @@ func TestLoopRequeue(t *testing.T) {
 		loop(t, &r)
 		r.reach(t, spacedRuns)
 	})
+}
+
+func TestLoopPodsOfNodes(t *testing.T) {
+	old := &networkingv1beta1.InternalNode{}
+	pods, both := old.DeepCopy(), old.DeepCopy()
+	pods.Status.PodCIDRs = []networkingv1beta1.CIDR{"10.200.9.5/32"}
+	both.Status = networkingv1beta1.InternalNodeStatus{PodCIDRs: pods.Status.PodCIDRs, NodeIP: networkingv1beta1.InternalNodeStatusNodeIP{Local: new(networkingv1beta1.IP("10.200.2.1"))}}
+	l := Loop{Matters: Matters}
+	for now, want := range map[client.Object]bool{pods: true, both: false} {
+		if got := l.isOfPods(old, now); got != want || !Matters(old, now) {
+			t.Errorf("the change to %+v may wait: %t, want %t", now, got, want)
+		}
+	}
+	if l.isOfPods(&networkingv1beta1.Configuration{}, &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Generation: 2}}) {
+		t.Error("a change of networks may wait")
+	}
 }
 
 const spacedRuns = 12

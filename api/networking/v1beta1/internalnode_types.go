@@ -10,6 +10,9 @@ import (
 // InternalNodeResource is the plural of InternalNode.
 const InternalNodeResource = "internalnodes"
 
+// MaxPodCIDRs is the maximum number of status.podCIDRs.
+const MaxPodCIDRs = 4096
+
 // InternalNodeSpecInterfaceGateway is the device of gateways towards the node.
 type InternalNodeSpecInterfaceGateway struct {
 	// Name of the device.
@@ -62,6 +65,7 @@ type InternalNodeStatus struct {
 	NodeIP InternalNodeStatusNodeIP `json:"nodeIP"`
 	// PodCIDRs cover the node's pods.
 	//
+	// +kubebuilder:validation:MaxItems=4096
 	// +listType=set
 	PodCIDRs []CIDR `json:"podCIDRs,omitempty"`
 	// Peers are the peers with a gateway, and whether the node's pods reach them.

@@ -10,7 +10,9 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/agent"
 	"liqo.io/liqo/internal/datapath/kernel"
 	"liqo.io/liqo/internal/network/plan"
@@ -38,6 +40,7 @@ func TestCoveringPrefixes(t *testing.T) {
 		"with host bits":     {cidrs: "10.200.1.9/24", pods: []corev1.Pod{inside}, want: "10.200.1.0/24"},
 		"what is no prefix":  {cidrs: "nonsense", pods: []corev1.Pod{inside}, want: "10.200.1.5/32"},
 		"a pod outside":      {cidrs: "10.200.1.0/24", pods: []corev1.Pod{outside, inside}, want: "10.200.1.0/24 10.200.9.5/32"},
+		"the share first":    {cidrs: "10.200.9.0/24", pods: []corev1.Pod{outside, inside}, want: "10.200.9.0/24 10.200.1.5/32"},
 		"no share":           {pods: []corev1.Pod{outside, inside, inside}, want: "10.200.1.5/32 10.200.9.5/32"},
 		"both families":      {cidrs: "10.200.1.0/24", pods: []corev1.Pod{pod(false, corev1.PodRunning, "10.200.1.5", "fd00::5")}, want: "10.200.1.0/24 fd00::5/128"},
 		"pods of the host":   {pods: []corev1.Pod{pod(true, corev1.PodRunning, "172.29.1.1")}},
@@ -51,6 +54,30 @@ func TestCoveringPrefixes(t *testing.T) {
 		}
 		if diff := cmp.Diff(test.want, strings.Join(got, " ")); diff != "" {
 			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+// With some CNIs each pod that starts or ends changes the InternalNode of its node.
+func TestPodsOfOtherNodes(t *testing.T) {
+	old := &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: "worker-2"}}
+	pods, moved := old.DeepCopy(), old.DeepCopy()
+	pods.Status.PodCIDRs = []networkingv1beta1.CIDR{"10.200.9.5/32"}
+	moved.Status = networkingv1beta1.InternalNodeStatus{PodCIDRs: pods.Status.PodCIDRs, NodeIP: networkingv1beta1.InternalNodeStatusNodeIP{Local: new(networkingv1beta1.IP("10.200.2.1"))}}
+	for _, test := range []struct {
+		options    Options
+		pods, move bool
+	}{
+		{Options{Node: "worker-1"}, false, true},
+		{Options{Node: "worker-1", IsolateConsumers: true}, true, true},
+		{Options{Node: "worker-2"}, true, true},
+	} {
+		n := &nodeAgent{options: test.options}
+		if got := n.isRelevant(old, pods); got != test.pods {
+			t.Errorf("pods of worker-2 matter to %+v: %t, want %t", test.options, got, test.pods)
+		}
+		if got := n.isRelevant(old, moved); got != test.move {
+			t.Errorf("a move of worker-2 matters to %+v: %t, want %t", test.options, got, test.move)
 		}
 	}
 }

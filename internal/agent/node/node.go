@@ -99,8 +99,11 @@ type nodeAgent struct {
 	flows    agent.Flows
 }
 
-// isRelevant extends the common filter by reports of other agents about this node.
+// isRelevant extends the common filter by reports of other agents about this node. The pods of other nodes are of use only to isolate consumers.
 func (n *nodeAgent) isRelevant(old, now client.Object) bool {
+	if now.GetName() != n.options.Node && !n.options.IsolateConsumers {
+		now = agent.WithPodsOf(old, now)
+	}
 	if was, ok := old.(*networkingv1beta1.InternalNode); ok && now.GetName() == n.options.Node &&
 		!apiequality.Semantic.DeepEqual(was.Status.Peers, now.(*networkingv1beta1.InternalNode).Status.Peers) {
 		return true
@@ -232,20 +235,26 @@ func (n *nodeAgent) podCIDRs(ctx context.Context) ([]networkingv1beta1.CIDR, err
 		return nil, fmt.Errorf("listing the pods of the node: %w", err)
 	}
 	var out []networkingv1beta1.CIDR
-	for _, p := range coveringPrefixes(self.Spec.PodCIDRs, pods.Items) {
+	all := coveringPrefixes(self.Spec.PodCIDRs, pods.Items)
+	if len(all) > networkingv1beta1.MaxPodCIDRs {
+		log.FromContext(ctx).Info("some pods of this node are not reached by peers", "prefixes", len(all), "limit", networkingv1beta1.MaxPodCIDRs)
+		all = all[:networkingv1beta1.MaxPodCIDRs]
+	}
+	for _, p := range all {
 		out = append(out, networkingv1beta1.CIDR(p.String()))
 	}
 	return out, nil
 }
 
-// coveringPrefixes returns the prefixes that cover the pods.
+// coveringPrefixes returns the prefixes that cover the pods, the node's share of the cluster's range first.
 func coveringPrefixes(cidrs []string, pods []corev1.Pod) []netip.Prefix {
 	var out []netip.Prefix
 	for _, text := range cidrs {
-		if p, err := netip.ParsePrefix(text); err == nil {
+		if p, err := netip.ParsePrefix(text); err == nil && !slices.Contains(out, p.Masked()) {
 			out = append(out, p.Masked())
 		}
 	}
+	slices.SortFunc(out, netip.Prefix.Compare)
 	shares := len(out)
 	for i := range pods {
 		if pods[i].Spec.HostNetwork || policy.Ended(pods[i].Status.Phase) {
@@ -258,8 +267,8 @@ func coveringPrefixes(cidrs []string, pods []corev1.Pod) []netip.Prefix {
 			}
 		}
 	}
-	slices.SortFunc(out, netip.Prefix.Compare)
-	return slices.Compact(out)
+	slices.SortFunc(out[shares:], netip.Prefix.Compare)
+	return append(out[:shares:shares], slices.Compact(out[shares:])...)
 }
 
 // peersOf returns the reports about peers that follow was. All nodes and gateways watch them, so an unchanged report is not rewritten: a path
