@@ -34,8 +34,11 @@ type Sources struct {
 	Home string
 	// RoutesHere and FirewallsHere report whether a user's object is for this agent.
 	RoutesHere, FirewallsHere func(metav1.Object) bool
-	// Node is true for the agent of a node, which reads Nodes and Services too, and the Leases of gateways: no other hop of a failover is as short.
+	// Node is true for the agent of a node, which reads Nodes and Services too.
 	Node bool
+	// Own is the Lease of the gateway that reads, which follows its election itself. Of the others the holder is the active replica: no other hop of
+	// a failover is as short.
+	Own client.ObjectKey
 }
 
 // Kinds returns the kinds that an agent watches.
@@ -43,10 +46,10 @@ func (s Sources) Kinds() []client.Object {
 	out := []client.Object{
 		&networkingv1beta1.Configuration{}, &networkingv1beta1.GatewayServer{}, &networkingv1beta1.GatewayClient{},
 		&networkingv1beta1.InternalNode{}, &networkingv1beta1.RouteConfiguration{}, &networkingv1beta1.FirewallConfiguration{},
-		&ipamv1alpha1.IP{}, &ipamv1alpha1.Network{},
+		&ipamv1alpha1.IP{}, &ipamv1alpha1.Network{}, &coordinationv1.Lease{},
 	}
 	if s.Node {
-		out = append(out, &corev1.Node{}, &corev1.Pod{}, &corev1.Service{}, &discoveryv1.EndpointSlice{}, &coordinationv1.Lease{})
+		out = append(out, &corev1.Node{}, &corev1.Pod{}, &corev1.Service{}, &discoveryv1.EndpointSlice{})
 	}
 	return out
 }
@@ -138,19 +141,16 @@ func (s Sources) readGateways(ctx context.Context, c client.Reader, out *Snapsho
 	return nil
 }
 
-// readHolders returns the holders of the Leases of gateways with several replicas.
+// readHolders returns the holders of the Leases of other gateways with several replicas.
 func (s Sources) readHolders(ctx context.Context, c client.Reader) (map[client.ObjectKey]string, error) {
 	out := map[client.ObjectKey]string{}
-	if !s.Node {
-		return out, nil
-	}
 	var leases coordinationv1.LeaseList
 	if err := c.List(ctx, &leases); err != nil {
 		return nil, fmt.Errorf("listing Leases of gateways: %w", err)
 	}
 	for i := range leases.Items {
-		if holder := leases.Items[i].Spec.HolderIdentity; holder != nil {
-			out[client.ObjectKeyFromObject(&leases.Items[i])] = *holder
+		if key, holder := client.ObjectKeyFromObject(&leases.Items[i]), leases.Items[i].Spec.HolderIdentity; holder != nil && key != s.Own {
+			out[key] = *holder
 		}
 	}
 	return out, nil

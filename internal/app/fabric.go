@@ -149,7 +149,7 @@ func (o *fabricOptions) cachedKinds() map[client.Object]cache.ByObject {
 		&corev1.Namespace{}:                        {Transform: node.SlimNamespace}, // all: a pod of an unknown one counts as a consumer's
 		&corev1.Service{}:                          {Namespaces: services},
 		&discoveryv1.EndpointSlice{}:               {Namespaces: slices},
-		&coordinationv1.Lease{}:                    {Label: labels.SelectorFromSet(labels.Set{names.NetworkingComponent: names.ComponentGateway})},
+		&coordinationv1.Lease{}:                    gatewayLeases(),
 		&networkingv1beta1.RouteConfiguration{}:    home,
 		&networkingv1beta1.FirewallConfiguration{}: home,
 	}

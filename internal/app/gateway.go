@@ -27,6 +27,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/fields"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -258,9 +259,14 @@ func (o *gatewayOptions) cachedKinds() map[client.Object]cache.ByObject {
 		&networkingv1beta1.Connection{}:            own,
 		&networkingv1beta1.RouteConfiguration{}:    rules,
 		&networkingv1beta1.FirewallConfiguration{}: rules,
-		&coordinationv1.Lease{}:                    election,
+		&coordinationv1.Lease{}:                    gatewayLeases(),
 		&discoveryv1.EndpointSlice{}:               election,
 	}
+}
+
+// gatewayLeases restricts a cache to the Leases of gateways with several replicas, of all peers.
+func gatewayLeases() cache.ByObject {
+	return cache.ByObject{Label: labels.SelectorFromSet(labels.Set{names.NetworkingComponent: names.ComponentGateway})}
 }
 
 // sysctls is the directory of the network settings of this process.

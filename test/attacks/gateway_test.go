@@ -51,8 +51,15 @@ func TestGatewayReplica(t *testing.T) {
 	swap := func(s *discoveryv1.EndpointSlice) {
 		s.Endpoints[0].Conditions, s.Endpoints[1].Conditions = s.Endpoints[1].Conditions, s.Endpoints[0].Conditions
 	}
-	lease := func(name string) *coordinationv1.Lease {
-		return &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: providerTenant, Name: name}}
+	takeLease := func(name string) request {
+		return func(ctx context.Context) error {
+			lease := &coordinationv1.Lease{}
+			if err := provider.Client.Get(ctx, client.ObjectKeyFromObject(own), lease); err != nil {
+				return err
+			}
+			lease.Name = name
+			return gateway.Update(ctx, lease, client.DryRunAll)
+		}
 	}
 	const rule = "only change which endpoint of its Service is ready"
 	allowed := edit(own, swap)
@@ -75,6 +82,6 @@ func TestGatewayReplica(t *testing.T) {
 		"both_ready": {edit(own, func(s *discoveryv1.EndpointSlice) {
 			s.Endpoints[0].Conditions.Ready, s.Endpoints[1].Conditions.Ready = new(true), new(true)
 		}), rule, allowed},
-		"another_lease": {gateway.get(lease("attack")), forbidden, gateway.get(lease(own.Name))},
+		"another_lease": {takeLease("attack"), forbidden, takeLease(own.Name)},
 	})
 }

@@ -396,7 +396,7 @@ func isRefusal(err error) bool {
 }
 
 func (e *elector) observeObject(obj any) {
-	if lease, ok := obj.(*coordinationv1.Lease); ok && lease.Name == names.Gateway(e.options.Name) {
+	if lease, ok := obj.(*coordinationv1.Lease); ok && lease.Namespace == e.options.Namespace && lease.Name == names.Gateway(e.options.Name) {
 		e.observeLease(lease)
 	}
 }

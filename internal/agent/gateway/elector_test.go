@@ -139,7 +139,9 @@ func publish(t *testing.T, replicas ...*testGateway) *coordinationv1.Lease {
 	gw := &networkingv1beta1.GatewayServer{ObjectMeta: replicas[0].meta(replicas[0].options.Name)}
 	testkit.Create(t, replicas[0], gw)
 	list(t, replicas...)
-	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: gw.Namespace, Name: names.Gateway(gw.Name)}}
+	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{
+		Namespace: gw.Namespace, Name: names.Gateway(gw.Name), Labels: map[string]string{names.NetworkingComponent: names.ComponentGateway},
+	}}
 	slice := &discoveryv1.EndpointSlice{ObjectMeta: lease.ObjectMeta, AddressType: discoveryv1.AddressTypeIPv4}
 	for _, r := range replicas {
 		slice.Endpoints = append(slice.Endpoints, discoveryv1.Endpoint{

@@ -119,6 +119,7 @@ func newGateway(mgr ctrl.Manager, k FencedKernel, device Device, o Options) *gat
 		learned: memoryIn(o.StateDir),
 		sources: agent.Sources{
 			Home:          o.LiqoNamespace,
+			Own:           client.ObjectKey{Namespace: o.Namespace, Name: names.Gateway(o.Name)},
 			RoutesHere:    func(obj metav1.Object) bool { return plan.RoutesOnGateway(obj, o.LiqoNamespace, o.peerKey(), o.Node) },
 			FirewallsHere: func(obj metav1.Object) bool { return plan.FirewallOnGateway(obj, o.LiqoNamespace, o.peerKey()) },
 		},

@@ -19,6 +19,7 @@ import (
 	discoveryv1 "k8s.io/api/discovery/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/client-go/rest"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
@@ -209,11 +210,12 @@ func (s *testGateway) user(t *testing.T) *rest.Config {
 		testkit.Rule(group, "routeconfigurations/status", "update", "patch"),
 		testkit.Rule(group, "publickeies", "get", "list", "watch"),
 		testkit.Rule("events.k8s.io", "events", "create", "patch"),
-		testkit.Rule("coordination.k8s.io", "leases", "get", "list", "watch", "update"),
+		testkit.Rule("coordination.k8s.io", "leases", "update"),
 		testkit.Rule("discovery.k8s.io", "endpointslices", "get", "list", "watch", "patch"))
 	reads := []rbacv1.PolicyRule{
 		testkit.Rule(ipamv1alpha1.GroupVersion.Group, "ips", "get", "list", "watch"),
 		testkit.Rule(ipamv1alpha1.GroupVersion.Group, "networks", "get", "list", "watch"),
+		testkit.Rule("coordination.k8s.io", "leases", "get", "list", "watch"),
 	}
 	for _, r := range []string{"configurations", "gatewayservers", "gatewayclients", "internalnodes", "firewallconfigurations", "routeconfigurations"} {
 		reads = append(reads, testkit.Rule(group, r, "get", "list", "watch"))
@@ -224,7 +226,8 @@ func (s *testGateway) user(t *testing.T) *rest.Config {
 
 func (s *testGateway) cached() map[client.Object]cache.ByObject {
 	own := cache.ByObject{Namespaces: map[string]cache.Config{s.options.Namespace: {}}}
-	return map[client.Object]cache.ByObject{&networkingv1beta1.PublicKey{}: own, &networkingv1beta1.Connection{}: own, &coordinationv1.Lease{}: own, &discoveryv1.EndpointSlice{}: own}
+	leases := cache.ByObject{Label: labels.SelectorFromSet(labels.Set{names.NetworkingComponent: names.ComponentGateway})}
+	return map[client.Object]cache.ByObject{&networkingv1beta1.PublicKey{}: own, &networkingv1beta1.Connection{}: own, &coordinationv1.Lease{}: leases, &discoveryv1.EndpointSlice{}: own}
 }
 
 // run starts the gateway. It ends with the returned function; its network namespace and its device stay.
