@@ -110,7 +110,7 @@ var notWritten = []string{
 	names.PodAccepted, names.RemoteUnavailable, names.OffloadingDestination, names.OffloadingNodeName, names.OffloadingNamespace, names.OffloadingUID,
 	names.OffloadingLabels, names.OffloadingAnnotations, names.StorageAvailable, names.ManagedByNamespaceMap, names.OriginalName,
 	names.OffloadingPatchHash, names.ImposedAffinity, names.DirectConnections, names.Webhook, names.WebhookServiceName, names.NetworkNamespace,
-	names.NetworkName, names.CIDRType, names.LastGrant, names.IPType, names.AllowedPeers, names.NetworkingComponent, names.GatewayName, names.GatewayNamespace,
+	names.NetworkName, names.PreferredCIDR, names.CIDRType, names.LastGrant, names.IPType, names.AllowedPeers, names.NetworkingComponent, names.GatewayName, names.GatewayNamespace,
 	names.GatewayActive, names.GatewayStandbys, names.GatewayTold, names.APIServerRoute, names.ServiceAccountName, names.TokenPodName, names.TokenPodUID, names.TokenExpiration, names.TokenRenewal, names.PeeringUser, names.FollowedOffer, names.Version, names.Capabilities,
 	names.ReplicatorCopiesIn, names.DefaultLimits, names.RoleTolerations, names.KubernetesMinor,
 	names.StorageProvisioner, names.StorageProvider, names.VirtualClaimNamespace, names.VirtualClaimName, names.VirtualVolume, names.RemoteClaim, names.ReclaimPolicy,

@@ -40,9 +40,10 @@ func networkOf(n *ipamv1alpha1.Network, installation string) networkClaim {
 		version: versionOf(n),
 		key:     client.ObjectKeyFromObject(n),
 		want: prefix.Want{
-			Prefix: parsePrefix(string(n.Spec.CIDR)),
-			Fixed:  n.Labels[names.NetworkNotRemapped] == "true",
-			Shared: n.Labels[names.NetworkShared] == "true",
+			Prefix:    parsePrefix(string(n.Spec.CIDR)),
+			Preferred: parsePrefix(n.Annotations[names.PreferredCIDR]),
+			Fixed:     n.Labels[names.NetworkNotRemapped] == "true",
+			Shared:    n.Labels[names.NetworkShared] == "true",
 		},
 		granted:  parseStored(string(n.Status.CIDR)),
 		reserved: int(n.Spec.PreAllocated),
@@ -148,7 +149,7 @@ type allocations struct {
 	holders  map[netip.Addr]int          // number of IPs per address
 	last     map[netip.Prefix]netip.Addr // last allocated address per prefix
 	lastNode map[netip.Prefix]netip.Addr // last address allocated to a node, per prefix
-	// former has the addresses of deleted IPs: a successor of the name gets the same address, which peers may have stored.
+	// former has the addresses of deleted IPs and nodes: a successor of the name gets the same address, which peers may have stored.
 	former map[client.ObjectKey]netip.Addr
 	// gone holds tombstones: objects that are deleted for good, even if a stale cache still contains them.
 	gone map[types.UID]bool
@@ -211,7 +212,7 @@ func (b *allocations) removeObject(uid types.UID) {
 		clear(b.gone)
 	}
 	b.gone[uid] = true
-	if a := b.aliases[uid]; a.addr.IsValid() && !a.node {
+	if a := b.aliases[uid]; a.addr.IsValid() {
 		if len(b.former) >= manyGone {
 			clear(b.former)
 		}
@@ -369,16 +370,16 @@ func (a aliasClaim) String() string {
 	return "IP " + a.key.String()
 }
 
-// freeAddress returns a free address of a Network for an IP, and false if exhausted: that of the IP's predecessor, if it is free. The part
-// reserved for nodes is excluded.
-func (b *allocations) freeAddress(n networkClaim, of client.ObjectKey) (addr netip.Addr, ok bool) {
+// freeAddress returns a free address of a Network for an IP, and false if exhausted: if it is free, the previous address of the IP or of its
+// predecessor, else the one with the same host bits, so that the address stays the same for peers that remap the Network alike. The part reserved
+// for nodes is excluded.
+func (b *allocations) freeAddress(n networkClaim, of client.ObjectKey, previous netip.Addr) (addr netip.Addr, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	kept := nodesPart(n)
 	taken := func(a netip.Addr) bool { return b.holders[a] > 0 || kept.Contains(a) }
-	if former, known := b.former[of]; known && n.granted.Contains(former) {
-		delete(b.former, of)
-		if addr, ok := prefix.Address(n.granted, n.reserved, former.Prev(), taken); ok && addr == former {
+	if wanted := b.sameHost(n, of, previous); wanted.IsValid() {
+		if addr, ok := prefix.Address(n.granted, n.reserved, wanted.Prev(), taken); ok && addr == wanted {
 			return addr, true
 		}
 	}
@@ -398,11 +399,28 @@ func (b *allocations) lostAddresses() func(aliasClaim) bool {
 	}
 }
 
+// sameHost returns the address of a Network with the host bits of the one that the predecessor of a name had, else of the previous one; the zero
+// value for none.
+func (b *allocations) sameHost(n networkClaim, of client.ObjectKey, previous netip.Addr) netip.Addr {
+	if former, known := b.former[of]; known {
+		delete(b.former, of)
+		previous = former
+	}
+	if !previous.IsValid() || previous.BitLen() != n.granted.Addr().BitLen() {
+		return netip.Addr{}
+	}
+	return prefix.Move(previous, n.granted) // itself, if it is of the Network
+}
+
 // freeForNode is freeAddress for a node, whose address is from the end of the external CIDR.
-func (b *allocations) freeForNode(n networkClaim) (addr netip.Addr, ok bool) {
+func (b *allocations) freeForNode(n networkClaim, name string) (addr netip.Addr, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if addr, ok = prefix.AddressFromTheEnd(n.granted, n.reserved, b.lastNode[n.granted], func(a netip.Addr) bool { return b.holders[a] > 0 }); ok {
+	taken := func(a netip.Addr) bool { return b.holders[a] > 0 }
+	if wanted := b.sameHost(n, client.ObjectKey{Name: name}, netip.Addr{}); nodesPart(n).Contains(wanted) && !taken(wanted) {
+		return wanted, true
+	}
+	if addr, ok = prefix.AddressFromTheEnd(n.granted, n.reserved, b.lastNode[n.granted], taken); ok {
 		b.lastNode[n.granted] = addr
 	}
 	return addr, ok

@@ -59,6 +59,9 @@ func (l *allocator) toNetwork(ctx context.Context, n *ipamv1alpha1.Network) (*ip
 	if known, ok := l.networkOf(n.UID); ok && known.granted.IsValid() {
 		return nil, kube.Wait(0, "the allocation is not in the cache yet")
 	}
+	if err := l.awaitPredecessor(n); err != nil {
+		return nil, err
+	}
 	written, err := l.grantAddress(ctx, n.UID, func() (*grantRecord, error) {
 		known, ok := l.networkOf(n.UID)
 		switch {
@@ -83,6 +86,24 @@ func (l *allocator) toNetwork(ctx context.Context, n *ipamv1alpha1.Network) (*ip
 	return now, err
 }
 
+// predecessorPatience limits the wait for a prefix that another Network still has.
+const predecessorPatience = 30 * time.Second
+
+// awaitPredecessor returns a Wait while another Network of the namespace has the prefix that a new one prefers: it is about to be deleted.
+func (l *allocator) awaitPredecessor(n *ipamv1alpha1.Network) error {
+	preferred, more := parsePrefix(n.Annotations[names.PreferredCIDR]), predecessorPatience-time.Since(n.CreationTimestamp.Time)
+	if !preferred.IsValid() || more <= 0 {
+		return nil
+	}
+	of := l.networksThat(func(o networkClaim) bool {
+		return o.key.Namespace == n.Namespace && o.key.Name != n.Name && o.granted.IsValid() && o.granted.Overlaps(preferred)
+	})
+	if len(of) == 0 {
+		return nil
+	}
+	return kube.Wait(more, fmt.Sprintf("the Network %s, whose prefix this one gets, is being deleted", of[0].key))
+}
+
 // notYetCached is the result for an object without any event so far: the informer will deliver one, or the object is deleted.
 func notYetCached() error { return kube.Wait(time.Second, "the object is not in the cache yet") }
 
@@ -100,7 +121,13 @@ func invalidError(err error) error {
 // toIP is toNetwork for an IP without an address.
 func (l *allocator) toIP(ctx context.Context, ip *ipamv1alpha1.IP) (*ipamv1alpha1.IP, error) {
 	grant := grantRecord{Kind: kindIP, Namespace: ip.Namespace, Name: ip.Name, UID: ip.UID}
-	free := func(n networkClaim) (netip.Addr, bool) { return l.freeAddress(n, client.ObjectKeyFromObject(ip)) }
+	var previous netip.Addr
+	if len(ip.Status.PreviousIPs) > 0 {
+		previous = storedAddr(string(ip.Status.PreviousIPs[0]))
+	}
+	free := func(n networkClaim) (netip.Addr, bool) {
+		return l.freeAddress(n, client.ObjectKeyFromObject(ip), previous)
+	}
 	written, err := l.grantFree(ctx, grant, ip.Status.CIDR != "", free)
 	now, _ := written.(*ipamv1alpha1.IP)
 	return now, err
@@ -108,7 +135,8 @@ func (l *allocator) toIP(ctx context.Context, ip *ipamv1alpha1.IP) (*ipamv1alpha
 
 // toNode is toNetwork for a node without an external address.
 func (l *allocator) toNode(ctx context.Context, n *networkingv1beta1.InternalNode) error {
-	_, err := l.grantFree(ctx, grantRecord{Kind: kindNode, Name: n.Name, UID: n.UID}, false, l.freeForNode)
+	free := func(of networkClaim) (netip.Addr, bool) { return l.freeForNode(of, n.Name) }
+	_, err := l.grantFree(ctx, grantRecord{Kind: kindNode, Name: n.Name, UID: n.UID}, false, free)
 	return err
 }
 

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/source"
 
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 )
@@ -69,6 +70,7 @@ func (l *allocator) ipsBeside(obj client.Object) []client.ObjectKey {
 // Sync allocates the address of an IP, sets its labels and maintains its Service.
 func (i *ips) Sync(ctx context.Context, ip *ipamv1alpha1.IP) error {
 	if i.allocator.lostAddresses()(aliasOf(ip)) {
+		ip.Status.PreviousIPs = withPrevious(ip.Status.IP, ip.Status.PreviousIPs)
 		ip.Status.IP, ip.Status.CIDR = "", ""
 		return kube.Wait(0, "the Network of the address is gone: the IP gets another address")
 	}
@@ -83,6 +85,12 @@ func (i *ips) Sync(ctx context.Context, ip *ipamv1alpha1.IP) error {
 		return err
 	}
 	return i.services.syncService(ctx, ip)
+}
+
+// withPrevious puts an address first among the previous ones, of which it keeps the newest.
+func withPrevious(first networkingv1beta1.IP, previous []networkingv1beta1.IP) []networkingv1beta1.IP {
+	out := append([]networkingv1beta1.IP{first}, slices.DeleteFunc(slices.Clone(previous), func(ip networkingv1beta1.IP) bool { return ip == first })...)
+	return out[:min(len(out), ipamv1alpha1.MaxPreviousIPs)]
 }
 
 // labelIP sets the labels with the IP's Network, if the Network exists and its name is a valid label value.

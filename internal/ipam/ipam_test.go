@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -490,7 +491,7 @@ func (s *testEnv) node(node *corev1.Node, begins string) string {
 	return string(n.Spec.Interface.Node.IP)
 }
 
-// IPs follow the external CIDR without hands, and keep their addresses while it stays.
+// IPs follow the external CIDR without hands, keep their host bits, and their addresses while it stays.
 func TestExternalCIDRReplaced(t *testing.T) {
 	s := newTestEnv(t, usualPools, installed()...)
 	s.network("external-cidr", "10.70.0.0/16")
@@ -509,16 +510,45 @@ func TestExternalCIDRReplaced(t *testing.T) {
 	external.Spec.PreAllocated = 1
 	s.create(external)
 	s.network("external-cidr", "10.99.0.0/16")
-	for _, name := range []string{"one", "two"} {
+	for name, want := range map[string]networkingv1beta1.IP{"one": "10.99.0.1", "two": "10.99.0.2"} {
 		testkit.Eventually(t, limit, func() error {
 			ip := &ipamv1alpha1.IP{}
 			if err := s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: s.where, Name: name}, ip); err != nil {
 				return err
 			}
-			if !strings.HasPrefix(string(ip.Status.IP), "10.99.") || ip.Status.CIDR != "10.99.0.0/16" || !apimeta.IsStatusConditionTrue(ip.Status.Conditions, ipamv1alpha1.ConditionAllocated) {
+			previous := []networkingv1beta1.IP{"10.70" + want[len("10.99"):]}
+			if ip.Status.IP != want || ip.Status.CIDR != "10.99.0.0/16" || !slices.Equal(ip.Status.PreviousIPs, previous) ||
+				!apimeta.IsStatusConditionTrue(ip.Status.Conditions, ipamv1alpha1.ConditionAllocated) {
 				return fmt.Errorf("status %+v", ip.Status)
 			}
 			return nil
 		})
+	}
+}
+
+// A Network that takes the place of another gets its prefix, as soon as that one is gone.
+func TestPreferredCIDR(t *testing.T) {
+	s := newTestEnv(t, usualPools, installed()...)
+	s.create(newNetwork("old", "10.9.0.0/16", ""))
+	s.network("old", "10.9.0.0/16")
+	next := newNetwork("next", "10.99.0.0/16", "")
+	next.Annotations = map[string]string{names.PreferredCIDR: "10.9.0.0/16"}
+	s.create(next)
+	s.create(newNetwork("of-an-observer", "10.90.0.0/16", "")) // is granted after the new Network was seen
+	s.network("of-an-observer", "10.90.0.0/16")
+	if err := s.c.Client.Delete(t.Context(), &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: "old"}}); err != nil {
+		t.Fatal(err)
+	}
+	s.network("next", "10.9.0.0/16")
+}
+
+// The newest previous addresses are kept, each once.
+func TestWithPrevious(t *testing.T) {
+	var got []networkingv1beta1.IP
+	for _, ip := range []networkingv1beta1.IP{"10.1.0.1", "10.2.0.1", "10.1.0.1", "10.3.0.1", "10.4.0.1"} {
+		got = withPrevious(ip, got)
+	}
+	if want := []networkingv1beta1.IP{"10.4.0.1", "10.3.0.1", "10.1.0.1"}; !slices.Equal(got, want) {
+		t.Errorf("%v, want %v", got, want)
 	}
 }

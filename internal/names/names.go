@@ -222,6 +222,8 @@ const (
 	// NetworkNotRemapped on a Network requests exactly its prefix, NetworkShared a prefix that may overlap with shared prefixes.
 	NetworkNotRemapped = "ipam.liqo.io/network-not-remapped"
 	NetworkShared      = "ipam.liqo.io/network-shared"
+	// PreferredCIDR annotates a Network with the prefix to allocate if it is free: that of the Network whose place it takes.
+	PreferredCIDR = "ipam.liqo.io/preferred-cidr"
 	// NetworkNamespace and NetworkName on an IP identify the Network of its address.
 	NetworkNamespace = "ipam.liqo.io/network-namespace"
 	NetworkName      = "ipam.liqo.io/network-name"

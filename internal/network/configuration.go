@@ -450,13 +450,14 @@ func (s *configurations) networksOf(ctx context.Context, cfg *networkingv1beta1.
 }
 
 // remapCIDR adds the networks of one kind with local prefixes to a placement, in order, and returns the error of the first of the others. Obsolete
-// allocations are deleted first: they may block new ones, which wait.
+// allocations are deleted first: they may block new ones, which wait. A network that takes the place of an obsolete one asks for its local prefix
+// before, so that addresses in it stay the same here.
 func (s *configurations) remapCIDR(ctx context.Context, cfg *networkingv1beta1.Configuration, v remappedCIDR, current []ipamv1alpha1.Network, out *placement) error {
 	wanted := map[string]networkingv1beta1.CIDR{}
 	for _, cidr := range v.remote {
 		wanted[names.ConfigurationNetwork(cfg.Name, v.kind, string(cidr))] = cidr
 	}
-	var obsolete, missing error
+	var obsolete []*ipamv1alpha1.Network
 	kept := map[networkingv1beta1.CIDR]bool{}
 	for i := range current {
 		n := &current[i]
@@ -467,17 +468,26 @@ func (s *configurations) remapCIDR(ctx context.Context, cfg *networkingv1beta1.C
 			kept[cidr] = true
 			continue
 		}
+		obsolete = append(obsolete, n)
+	}
+	for remote, local := range inheritPrefixes(v.remote, current, obsolete) {
+		if _, err := s.ensureNetwork(ctx, cfg, v.kind, remote, local); err != nil && !isOfNetwork(err) {
+			return err
+		}
+	}
+	var going, missing error
+	for _, n := range obsolete {
 		if err := s.deleteNetworks(ctx, n); err != nil {
 			return err
 		}
-		obsolete = cmp.Or(obsolete, kube.Wait(0, fmt.Sprintf("the Network %s, which is wanted no more, is being deleted", n.Name)))
+		going = cmp.Or(going, kube.Wait(0, fmt.Sprintf("the Network %s, which is wanted no more, is being deleted", n.Name)))
 	}
 	for _, cidr := range v.remote {
-		if obsolete != nil && !kept[cidr] {
-			missing = cmp.Or(missing, obsolete)
+		if going != nil && !kept[cidr] {
+			missing = cmp.Or(missing, going)
 			continue
 		}
-		local, err := s.ensureNetwork(ctx, cfg, v.kind, cidr)
+		local, err := s.ensureNetwork(ctx, cfg, v.kind, cidr, "")
 		if err != nil && !isOfNetwork(err) {
 			return err
 		}
@@ -488,8 +498,8 @@ func (s *configurations) remapCIDR(ctx context.Context, cfg *networkingv1beta1.C
 	return missing
 }
 
-// ensureNetwork returns the local prefix of a network of the peer.
-func (s *configurations) ensureNetwork(ctx context.Context, cfg *networkingv1beta1.Configuration, kind string, remote networkingv1beta1.CIDR) (networkingv1beta1.CIDR, error) {
+// ensureNetwork returns the local prefix of a network of the peer. A new Network prefers a local prefix, unless that is empty.
+func (s *configurations) ensureNetwork(ctx context.Context, cfg *networkingv1beta1.Configuration, kind string, remote, preferred networkingv1beta1.CIDR) (networkingv1beta1.CIDR, error) {
 	want := &ipamv1alpha1.Network{
 		ObjectMeta: metav1.ObjectMeta{
 			Namespace: cfg.Namespace,
@@ -505,6 +515,12 @@ func (s *configurations) ensureNetwork(ctx context.Context, cfg *networkingv1bet
 		return "", fmt.Errorf("reading the Network %s: %w", want.Name, err)
 	case err == nil && !metav1.IsControlledBy(n, cfg):
 		return "", kube.Invalid(ReasonNameTaken, fmt.Errorf("the Network %s already exists and was not created for this Configuration: delete it, or rename the Configuration", want.Name))
+	}
+	if had := n.Annotations[names.PreferredCIDR]; had != "" {
+		preferred = networkingv1beta1.CIDR(had)
+	}
+	if preferred != "" {
+		want.Annotations = map[string]string{names.PreferredCIDR: string(preferred)}
 	}
 	if _, err := kube.Ensure(ctx, s.client, want, kube.OwnedBy(cfg, s.client.Scheme())); err != nil {
 		return "", err

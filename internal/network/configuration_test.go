@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -562,9 +563,9 @@ func TestConfigurationChangedNetworks(t *testing.T) {
 	cfg := configuration(s.ns, "milan", "milan", cidrs("10.201.0.0/16", "10.202.0.0/16"), cidrs("10.75.0.0/16"))
 	testkit.Create(t, s.c.Client, cfg)
 	s.waitForPrefixes(cfg, cfg.Spec.Remote.CIDR)
-	// One goes, one comes that overlaps it, and the external one moves with its unknown source.
+	// One goes, one comes that overlaps it, and the external one, which is larger, moves with its unknown source.
 	testkit.Update(t, s.c.Client, cfg, func(cfg *networkingv1beta1.Configuration) {
-		cfg.Spec.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.202.0.0/16", "10.201.128.0/17"), External: cidrs("10.76.0.0/16")}
+		cfg.Spec.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: cidrs("10.202.0.0/16", "10.201.128.0/17"), External: cidrs("10.76.0.0/15")}
 	})
 	s.waitForPrefixes(cfg, cfg.Spec.Remote.CIDR)
 	s.waitUntilDeleted(&ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-pod-10-201-0-0-16"}})
@@ -674,6 +675,43 @@ func TestConfigurationFollowsPeer(t *testing.T) {
 	testkit.Update(t, s.c.Client, cfg, func(c *networkingv1beta1.Configuration) { c.Spec.Remote.CIDR.Pod = cidrs("10.201.0.0/16") })
 	testkit.WantEvent(t, s.c, cfg, ReasonDiffers, "10.202.0.0/16")
 	remoteIs(false, "10.201.0.0/16")
+}
+
+// Networks that take the place of others get their local prefixes, so that addresses in them stay the same here.
+func TestConfigurationKeepsLocalPrefixes(t *testing.T) {
+	s := newCluster(t, pools...)
+	cfg := configuration(s.installation, "milan", "milan", cidrs("10.200.0.0/16"), cidrs("10.70.0.0/16"))
+	testkit.Create(t, s.c.Client, cfg)
+	localIs := func(remote []networkingv1beta1.CIDR, external ...networkingv1beta1.CIDR) (placed networkingv1beta1.ClusterConfigCIDR) {
+		t.Helper()
+		testkit.Eventually(t, limit, func() error {
+			if err := s.c.Client.Get(t.Context(), client.ObjectKeyFromObject(cfg), cfg); err != nil {
+				return err
+			}
+			is := cfg.Status
+			if is.Remote == nil || is.ObservedRemote == nil || !slices.Equal(is.ObservedRemote.CIDR.External, remote) || len(is.Remote.CIDR.External) != len(remote) ||
+				len(external) > 0 && !slices.Equal(is.Remote.CIDR.External, external) {
+				return fmt.Errorf("status %+v", is)
+			}
+			placed = is.Remote.CIDR
+			return nil
+		})
+		return placed
+	}
+	first := localIs(cidrs("10.70.0.0/16"))
+	if slices.Equal(first.External, cidrs("10.70.0.0/16")) {
+		t.Fatal("the network is not remapped: nothing to keep")
+	}
+	replace := func(external ...networkingv1beta1.CIDR) []networkingv1beta1.CIDR {
+		t.Helper()
+		testkit.Update(t, s.c.Client, cfg, func(c *networkingv1beta1.Configuration) { c.Spec.Remote.CIDR.External = external })
+		return external
+	}
+	localIs(replace("10.99.0.0/16"), first.External...)
+	smaller := networkingv1beta1.CIDR(strings.TrimSuffix(string(first.External[0]), "/16") + "/20")
+	if after := localIs(replace("10.98.0.0/20"), smaller); !slices.Equal(after.Pod, first.Pod) {
+		t.Errorf("pods are at %v, and were at %v", after.Pod, first.Pod)
+	}
 }
 
 // A peer that changes its networks all the time is followed at an interval, and stays reachable meanwhile.

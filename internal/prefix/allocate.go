@@ -26,6 +26,8 @@ type Claim struct {
 // Want is a requested prefix.
 type Want struct {
 	Prefix netip.Prefix
+	// Preferred is granted instead if it is free and of the same length.
+	Preferred netip.Prefix
 	// Fixed requests exactly this prefix; otherwise any prefix of the same length is acceptable.
 	Fixed bool
 	// Shared requests a prefix that may overlap with shared prefixes. Shared requires Fixed.
@@ -81,13 +83,17 @@ func list(prefixes []netip.Prefix) string {
 	return strings.Join(out, ", ")
 }
 
-// Grant returns the allocated prefix without host bits: the requested one if free, else, unless Fixed, another of the same length. Grant is
+// Grant returns the allocated prefix without host bits: the preferred or the requested one if free, else, unless Fixed, another of the same length. Grant is
 // stateless: taken holds all present claims, so that the result is the same after a restart, and the result must be among the claims of the
 // next call. The error is a Conflict, Exhausted or OutOfPools.
 //
 // Among free prefixes beside prefixes in use, the lowest is preferred, so that large blocks stay free: as in the original.
 func Grant(pools []netip.Prefix, taken []Claim, want Want) (netip.Prefix, error) {
 	prefix := want.Prefix.Masked()
+	if p := want.Preferred.Masked(); !want.Fixed && p.IsValid() && p.Bits() == prefix.Bits() && p.Addr().BitLen() == prefix.Addr().BitLen() &&
+		len(overlapping(taken, p, false)) == 0 && slices.ContainsFunc(pools, func(pool netip.Prefix) bool { return covers(pool, p) }) {
+		return p, nil
+	}
 	shared := want.Fixed && want.Shared
 	with := overlapping(taken, prefix, shared)
 	pooled := slices.ContainsFunc(pools, func(pool netip.Prefix) bool { return covers(pool, prefix) })

@@ -40,6 +40,10 @@ func TestGrant(t *testing.T) {
 		err   string
 	}{
 		{name: "what is free", taken: local, want: Want{Prefix: netip.MustParsePrefix("10.50.0.0/16")}, get: "10.50.0.0/16"},
+		{name: "the preferred one", taken: local, want: Want{Prefix: netip.MustParsePrefix("10.50.0.0/16"), Preferred: netip.MustParsePrefix("10.68.0.0/16")}, get: "10.68.0.0/16"},
+		{name: "the preferred one is taken", taken: local, want: Want{Prefix: netip.MustParsePrefix("10.50.0.0/16"), Preferred: netip.MustParsePrefix("10.70.0.0/16")}, get: "10.50.0.0/16"},
+		{name: "the preferred one has another length", taken: local, want: Want{Prefix: netip.MustParsePrefix("10.50.0.0/16"), Preferred: netip.MustParsePrefix("10.68.0.0/17")}, get: "10.50.0.0/16"},
+		{name: "the preferred one is in no pool", taken: local, want: Want{Prefix: netip.MustParsePrefix("10.50.0.0/16"), Preferred: netip.MustParsePrefix("100.64.0.0/16")}, get: "10.50.0.0/16"},
 		{name: "host bits do not matter", taken: local, want: Want{Prefix: netip.MustParsePrefix("10.50.1.2/16")}, get: "10.50.0.0/16"},
 		{name: "another for what is taken", taken: local, want: Want{Prefix: netip.MustParsePrefix("10.70.0.0/16")}, get: "10.71.0.0/16"},
 		{name: "another for what is shared", taken: local, want: Want{Prefix: netip.MustParsePrefix("10.200.0.0/16"), Shared: true}, get: "10.71.0.0/16"},

@@ -26,6 +26,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
@@ -69,7 +70,7 @@ func New(id, kubeconfig string) (*Cluster, error) {
 	cfg.QPS = -1 // an error of the limiter would hide what was waited for
 	scheme := runtime.NewScheme()
 	for _, add := range []func(*runtime.Scheme) error{
-		clientgoscheme.AddToScheme, authv1beta1.AddToScheme, liqov1beta1.AddToScheme, networkingv1beta1.AddToScheme, offv1beta1.AddToScheme,
+		clientgoscheme.AddToScheme, authv1beta1.AddToScheme, ipamv1alpha1.AddToScheme, liqov1beta1.AddToScheme, networkingv1beta1.AddToScheme, offv1beta1.AddToScheme,
 	} {
 		if err := add(scheme); err != nil {
 			return nil, err

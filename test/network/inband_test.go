@@ -8,11 +8,17 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/test/clusters"
 )
 
@@ -58,19 +64,70 @@ func throughTunnel(t *testing.T, consumer, provider *clusters.Cluster, kubeconfi
 		t.Fatal(err, out)
 	}
 	kubectl(t, consumer, inBandPod, "apply", "-f", "-")
-	for what, args := range map[string][]string{
-		"the logs of a pod in the provider": {"logs", "-n", "in-band", "guest"},
-		"a command in it":                   {"exec", "-n", "in-band", "guest", "--", "echo", "is here"},
-	} {
-		eventually(t, what, func(context.Context) error {
-			out, err := consumer.Kubectl("", args...)
-			if err == nil && strings.TrimSpace(out) != "is here" {
-				err = fmt.Errorf("it says %q", out)
-			}
-			return err
-		})
+	usable := func() {
+		t.Helper()
+		for what, args := range map[string][]string{
+			"the logs of a pod in the provider": {"logs", "-n", "in-band", "guest"},
+			"a command in it":                   {"exec", "-n", "in-band", "guest", "--", "echo", "is here"},
+		} {
+			eventually(t, what, func(context.Context) error {
+				out, err := consumer.Kubectl("", args...)
+				if err == nil && strings.TrimSpace(out) != "is here" {
+					err = fmt.Errorf("it says %q", out)
+				}
+				return err
+			})
+		}
+	}
+	usable()
+	present := kubectl(t, provider, "", "get", "network", "-n", "liqo", "external-cidr", "-o", "jsonpath={.spec.cidr}")
+	for _, cidr := range []string{"10.79.0.0/16", present} {
+		replaceExternalCIDR(t, consumer, provider, cidr)
+		usable()
 	}
 	kubectl(t, consumer, "", "delete", "namespace", "--wait=false", "in-band")
+}
+
+// replaceExternalCIDR gives the provider another external CIDR, and waits until a consumer that has only the tunnel sees it under the local prefix
+// of the one before: so the address of the proxy stays.
+func replaceExternalCIDR(t *testing.T, consumer, provider *clusters.Cluster, cidr string) {
+	t.Helper()
+	start := time.Now()
+	seen := func() (networkingv1beta1.ClusterConfig, networkingv1beta1.ClusterConfig, error) {
+		cfg := &networkingv1beta1.Configuration{}
+		err := consumer.Client.Get(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-" + provider.ID, Name: provider.ID}, cfg)
+		if err == nil && (cfg.Status.ObservedRemote == nil || cfg.Status.Remote == nil) {
+			err = fmt.Errorf("the status of the Configuration is %+v", cfg.Status)
+		}
+		if err != nil {
+			return networkingv1beta1.ClusterConfig{}, networkingv1beta1.ClusterConfig{}, err
+		}
+		return *cfg.Status.ObservedRemote, *cfg.Status.Remote, nil
+	}
+	_, before, err := seen()
+	if err != nil {
+		t.Fatal(err)
+	}
+	network := &ipamv1alpha1.Network{}
+	if err := provider.Client.Get(t.Context(), client.ObjectKey{Namespace: "liqo", Name: "external-cidr"}, network); err != nil {
+		t.Fatal(err)
+	}
+	next := &ipamv1alpha1.Network{
+		ObjectMeta: metav1.ObjectMeta{Namespace: network.Namespace, Name: network.Name, Labels: network.Labels, Annotations: network.Annotations},
+		Spec:       network.Spec,
+	}
+	next.Spec.CIDR = networkingv1beta1.CIDR(cidr)
+	if err := errors.Join(provider.Client.Delete(t.Context(), network), provider.Client.Create(t.Context(), next)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the consumer to follow the external CIDR "+cidr, func(context.Context) error {
+		remote, local, err := seen()
+		if err == nil && (!slices.Equal(remote.CIDR.External, []networkingv1beta1.CIDR{next.Spec.CIDR}) || !slices.Equal(local.CIDR.External, before.CIDR.External)) {
+			err = fmt.Errorf("it sees %v as %v, before as %v", remote.CIDR.External, local.CIDR.External, before.CIDR.External)
+		}
+		return err
+	})
+	t.Logf("external CIDR %s followed after %s", cidr, time.Since(start).Round(100*time.Millisecond))
 }
 
 // hasGone waits for the end of what throughTunnel made beside the peering.

@@ -81,6 +81,15 @@ func TestPeerCommand(t *testing.T) {
 		of, start := peeringUser(t, b, a), time.Now()
 		throughTunnel(t, b, a, of)
 		t.Logf("the other direction, through the tunnel: %s", time.Since(start).Round(100*time.Millisecond))
+		now, err := a.Listing(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, text := range now {
+			if name == "networks liqo external-cidr" || strings.HasPrefix(name, "internalnodes ") { // made anew with the external CIDR
+				objects[a][name] = text
+			}
+		}
 		roles(t, "ConsumerAndProvider", "ConsumerAndProvider")
 		work(t, a)
 		work(t, b)

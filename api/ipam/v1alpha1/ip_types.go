@@ -41,6 +41,9 @@ type IPSpec struct {
 	Masquerade *bool `json:"masquerade,omitempty"`
 }
 
+// MaxPreviousIPs bounds IPStatus.PreviousIPs.
+const MaxPreviousIPs = 3
+
 // IPStatus is the translated address.
 type IPStatus struct {
 	// IP is the translated address, which peers use.
@@ -51,6 +54,10 @@ type IPStatus struct {
 	//
 	// +kubebuilder:validation:XValidation:rule="self == oldSelf",message="CIDR field is immutable"
 	CIDR networkingv1beta1.CIDR `json:"cidr,omitempty"`
+	// PreviousIPs are translated addresses of earlier external CIDRs, the newest first. Peers use them until they know the present one.
+	//
+	// +kubebuilder:validation:MaxItems=3
+	PreviousIPs []networkingv1beta1.IP `json:"previousIPs,omitempty"`
 	// Conditions: Allocated reports whether an address was allocated, Applied the parts that nodes and gateways leave out.
 	//
 	// +listType=map

@@ -21,30 +21,38 @@ func (g *gateway) edgeTable(f datapath.Family) datapath.Table {
 		t.Sets = append(t.Sets, newPrefixSet("nodes", f, g.nodePrefixes()), same, other)
 		t.Chains = append(t.Chains, g.outerChains(rule{lookupIn("nodes", datapath.Source), datapath.Notrack{}, accept})...)
 	}
-	// A pod with a translated IP is also reachable at its own address. Conntrack remembers the address used by the peer: such pods need
-	// stateful NAT.
-	var stateless, pods []TranslatedIP
+	// A pod with a translated IP is also reachable at its own address, and an IP at its previous ones. Conntrack remembers the address used by
+	// the peer: these need stateful NAT.
+	var stateless, tracked, pods, outgoing []TranslatedIP
 	for _, a := range g.publishedIPs() {
-		switch {
-		case datapath.FamilyOf(a.Alias) != f:
-		case containsAddr(g.pods, a.Address):
+		if datapath.FamilyOf(a.Alias) != f {
+			continue
+		}
+		pod := containsAddr(g.pods, a.Address)
+		if pod {
 			pods = append(pods, a)
-		default:
+		} else {
+			outgoing = append(outgoing, a)
+		}
+		if pod || len(a.Previous) > 0 {
+			tracked = append(tracked, a.withPrevious()...)
+		} else {
 			stateless = append(stateless, a)
 		}
 	}
-	t.Sets = append(t.Sets, g.nftSets(f, stateless)...)
-	t.Chains = append(t.Chains, g.entryChains(f, len(pods) > 0)...)
+	t.Sets = append(t.Sets, g.nftSets(f, stateless, outgoing)...)
+	t.Chains = append(t.Chains, g.entryChains(f, len(tracked) > 0)...)
 	t.Chains = append(t.Chains, g.innerChains(f)...)
-	t.Chains = append(t.Chains, g.exitChains(f)...)
-	if len(pods) > 0 {
+	t.Chains = append(t.Chains, g.exitChains(f, len(tracked) > 0)...)
+	if len(tracked) > 0 {
 		t.Sets = append(t.Sets,
-			newPrefixSet("pod_aliases", f, addressesOf(pods, aliasOf)),
-			newPrefixSet("aliased_pods", f, addressesOf(pods, addressOf)),
-			translationMap("pod_alias_in", pods, aliasOf, addressOf),
+			newPrefixSet("tracked_aliases", f, addressesOf(tracked, aliasOf)),
+			newPrefixSet("tracked_addresses", f, addressesOf(tracked, addressOf)),
+			newPrefixSet("tracked_pods", f, addressesOf(pods, addressOf)),
+			translationMap("tracked_alias_in", tracked, aliasOf, addressOf),
 		)
-		t.Chains = append(t.Chains, newBaseChain("pods", datapath.NAT, datapath.Prerouting, destinationNAT,
-			rule{fromDevice(names.TunnelDevice), datapath.TranslateDestination{Map: "pod_alias_in", Key: []datapath.Field{datapath.Destination}}},
+		t.Chains = append(t.Chains, newBaseChain("tracked", datapath.NAT, datapath.Prerouting, destinationNAT,
+			rule{fromDevice(names.TunnelDevice), datapath.TranslateDestination{Map: "tracked_alias_in", Key: []datapath.Field{datapath.Destination}}},
 		))
 	}
 	sortTable(&t)
@@ -88,7 +96,8 @@ func (g *gateway) nodePrefixes() []netip.Prefix {
 	return out
 }
 
-func (g *gateway) nftSets(f datapath.Family, aliases []TranslatedIP) []datapath.Set {
+// nftSets returns the sets of a family. stateless are translated both ways, and outgoing are all whose address is hidden from the peer.
+func (g *gateway) nftSets(f datapath.Family, stateless, outgoing []TranslatedIP) []datapath.Set {
 	allowed := slices.Clone(g.pods)
 	for _, m := range g.reachedNodes() {
 		allowed = append(allowed, hostPrefixes(m.External...)...)
@@ -97,18 +106,18 @@ func (g *gateway) nftSets(f datapath.Family, aliases []TranslatedIP) []datapath.
 		newPrefixSet("own", f, slices.Concat(g.pods, g.external)),
 		newPrefixSet("other_peers", f, localPrefixes(g.others, f)),
 		newPrefixSet("allowed", f, allowed),
-		newPrefixSet("alias_spec", f, addressesOf(aliases, addressOf)),
-		translationMap("alias_in", aliases, aliasOf, addressOf),
-		translationMap("alias_out", aliases, addressOf, aliasOf),
+		newPrefixSet("alias_spec", f, addressesOf(outgoing, addressOf)),
+		translationMap("alias_in", stateless, aliasOf, addressOf),
+		translationMap("alias_out", outgoing, addressOf, aliasOf),
 	}
 }
 
 // entryChains returns the chains for incoming packets. A source is translated once: if the local network of a peer is a remote network of
 // another, a second rule must not match the result of the first.
-func (g *gateway) entryChains(f datapath.Family, pods bool) []datapath.Chain {
+func (g *gateway) entryChains(f datapath.Family, tracked bool) []datapath.Chain {
 	fromFabric := []rule{appendStatements(icmpErrors(f), accept)} // from any router on the path, possibly about a tracked connection
-	if pods {
-		fromFabric = append(fromFabric, rule{lookupIn("aliased_pods", datapath.Source), accept})
+	if tracked {
+		fromFabric = append(fromFabric, rule{lookupIn("tracked_addresses", datapath.Source), accept})
 	}
 	fromFabric = append(fromFabric,
 		rule{lookupIn("own", datapath.Source), datapath.Notrack{}, accept},
@@ -129,7 +138,7 @@ func (g *gateway) entryChains(f datapath.Family, pods bool) []datapath.Chain {
 	if f == datapath.IPv4 {
 		chains = append(chains, g.fromLink())
 	}
-	return append(chains, g.admitChain(f, pods), g.quotedIn(f))
+	return append(chains, g.admitChain(f, tracked), g.quotedIn(f))
 }
 
 // fromPeer returns the rules for packets from the tunnel: they translate allowed sources (stateless NAT), and drop all others
@@ -160,13 +169,13 @@ func (g *gateway) fromLink() datapath.Chain {
 
 // admitChain returns the chain of the destinations allowed for the peer: translated IPs, pods, nodes by their external addresses, and this
 // gateway by its own.
-func (g *gateway) admitChain(f datapath.Family, pods bool) datapath.Chain {
+func (g *gateway) admitChain(f datapath.Family, tracked bool) datapath.Chain {
 	rules := []rule{
 		appendStatements(icmpErrors(f), jumpTo("quoted_in")),
 		{setMapped(datapath.Destination, "alias_in"), datapath.Notrack{}, accept},
 	}
-	if pods {
-		rules = append(rules, rule{lookupIn("pod_aliases", datapath.Destination), accept}, rule{lookupIn("aliased_pods", datapath.Destination), accept})
+	if tracked {
+		rules = append(rules, rule{lookupIn("tracked_aliases", datapath.Destination), accept}, rule{lookupIn("tracked_pods", datapath.Destination), accept})
 	}
 	if a := g.unknownSource(f); a.IsValid() {
 		rules = append(rules, rule{isWithin(datapath.Destination, hostPrefix(a)), accept})
@@ -222,20 +231,24 @@ func (g *gateway) innerChains(f datapath.Family) []datapath.Chain {
 
 // exitChains returns the chains for outgoing packets. A source of another peer leaves under its translated IP if it has one, else under this
 // gateway's address by stateful SNAT.
-func (g *gateway) exitChains(f datapath.Family) []datapath.Chain {
+func (g *gateway) exitChains(f datapath.Family, tracked bool) []datapath.Chain {
 	var chains []datapath.Chain
 	toPeer := []rule{appendStatements(icmpErrors(f), jumpTo("quoted_out"))}
 	if f == datapath.IPv4 {
 		toPeer = append(toPeer, rule{isWithin(datapath.Source, tunnelNetwork), isWithin(datapath.Destination, tunnelNetwork), accept})
 	}
 	toPeer = append(toPeer, rule{setMapped(datapath.Source, "alias_out")})
+	foreign := []datapath.Statement{notIn("own", datapath.Source)}
+	if tracked {
+		foreign = append(foreign, notIn("tracked_aliases", datapath.Source)) // the previous ones are of no network of today
+	}
 	if a := g.unknownSource(f); a.IsValid() {
 		chains = append(chains, newBaseChain("unknown", datapath.NAT, datapath.Postrouting, sourceNAT,
 			rule{toDevice(names.TunnelDevice), lookupIn("other_peers", datapath.Source), notIn("alias_spec", datapath.Source), datapath.TranslateSource{To: hostPrefix(a)}},
 		))
-		toPeer = append(toPeer, appendStatements(icmpErrors(f), notIn("own", datapath.Source), setPrefix(datapath.Source, hostPrefix(a))))
+		toPeer = append(toPeer, appendStatements(icmpErrors(f), append(slices.Clone(foreign), setPrefix(datapath.Source, hostPrefix(a)))...))
 	}
-	toPeer = append(toPeer, dropCounted(CounterExitSource, notIn("own", datapath.Source)))
+	toPeer = append(toPeer, dropCounted(CounterExitSource, foreign...))
 	quoted := []rule{{setMapped(datapath.QuotedDestination, "alias_out")}}
 	for _, n := range g.own {
 		if familyOf(n.Local) != f {

@@ -95,6 +95,11 @@ func AliasOf(ip *ipamv1alpha1.IP) (TranslatedIP, bool, []Problem) {
 	}
 	out.Alias = r.parseAddress("status.ip", &ip.Status.IP)
 	out.Address = r.parseAddress("spec.ip", &ip.Spec.IP)
+	for i := range ip.Status.PreviousIPs[:min(len(ip.Status.PreviousIPs), ipamv1alpha1.MaxPreviousIPs)] {
+		if a := r.parseAddress("status.previousIPs", &ip.Status.PreviousIPs[i]); a.IsValid() {
+			out.Previous = append(out.Previous, a)
+		}
+	}
 	if ip.Labels[names.IPType] == names.IPTypeEndpoint {
 		allowed := strings.SplitN(ip.Annotations[names.AllowedPeers], ",", names.MaxAllowedPeers+1)
 		out.Peers = allowed[:min(len(allowed), names.MaxAllowedPeers)]

@@ -16,18 +16,19 @@ import (
 
 // packet is on its way. Ports of the other side, and lengths, are none of our business.
 type packet struct {
-	src, dst     netip.Addr
-	protocol     uint8
-	port         uint16
-	icmp         uint32     // type
-	qsrc, qdst   netip.Addr // quoted
-	in, out      string
-	inner        *packet // of packets of the fabric
-	osrc, odst   netip.Addr
-	untracked    bool
-	state        string // of the flow
-	translated   bool
-	asSrc, asDst netip.Addr // what they become by the flow
+	src, dst   netip.Addr
+	protocol   uint8
+	port       uint16
+	icmp       uint32     // type
+	qsrc, qdst netip.Addr // quoted
+	in, out    string
+	inner      *packet // of packets of the fabric
+	osrc, odst netip.Addr
+	untracked  bool
+	state      string // of the flow
+	translated bool
+	// what they become by the flow
+	asSrc, asDst, asQuotedDst netip.Addr
 }
 
 func (p packet) String() string {
@@ -261,13 +262,21 @@ func (n *namespace) word(f datapath.Field, word string, p *packet) bool {
 
 // track finds the flow of a packet.
 func (n *namespace) track(p *packet) {
-	p.osrc, p.odst, p.state, p.translated, p.asSrc, p.asDst = p.src, p.dst, datapath.New, false, netip.Addr{}, netip.Addr{}
+	p.osrc, p.odst, p.state, p.translated = p.src, p.dst, datapath.New, false
+	p.asSrc, p.asDst, p.asQuotedDst = netip.Addr{}, netip.Addr{}, netip.Addr{}
 	if p.untracked {
 		p.state = ""
 		return
 	}
 	if p.qsrc.IsValid() {
 		p.state = datapath.Related
+		if i := slices.IndexFunc(n.flows, func(f flow) bool { return p.qsrc == f.src && p.qdst == f.dst && p.dst == f.src }); i >= 0 {
+			f := n.flows[i]
+			p.asDst, p.qsrc, p.asQuotedDst = f.osrc, f.osrc, f.odst
+			if p.src == f.dst {
+				p.asSrc = f.odst
+			}
+		}
 		return
 	}
 	for _, f := range n.flows {
@@ -384,6 +393,9 @@ func (w *simulatedNetwork) travel(n *namespace, in string, p *packet) string {
 		}
 		if p.asSrc.IsValid() {
 			p.src = p.asSrc
+		}
+		if p.asQuotedDst.IsValid() {
+			p.qdst = p.asQuotedDst
 		}
 		n.confirm(p)
 		if reason := n.hook(datapath.Postrouting, p, sourceNAT+1, last); reason != "" {

@@ -384,6 +384,26 @@ func (s *model) takeAliases(in []TranslatedIP) {
 	var others []Problem
 	s.aliases, others = Aliases(fit)
 	s.problems = append(s.problems, others...)
+	s.limitPrevious(gateways, nodes)
+}
+
+// limitPrevious drops previous aliases that mean something else today, or are of several IPs; the first wins.
+func (s *model) limitPrevious(gateways []netip.Addr, nodes map[netip.Addr]Object) {
+	used := map[netip.Addr]bool{}
+	for _, a := range s.aliases {
+		used[a.Alias] = true
+	}
+	for i := range s.aliases {
+		a := &s.aliases[i]
+		a.Previous = slices.DeleteFunc(slices.Clone(a.Previous), func(p netip.Addr) bool {
+			was := TranslatedIP{Alias: p, Address: a.Address}
+			if used[p] || containsAddr(s.external, p) || was.invalidReason() != "" || s.rejectionReason(was, gateways, nodes) != "" {
+				return true
+			}
+			used[p] = true
+			return false
+		})
+	}
 }
 
 // Aliases resolves conflicts: the oldest object wins (precedence), one translated IP per address and one address per translated IP. Objects

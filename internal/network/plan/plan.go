@@ -110,13 +110,25 @@ type TranslatedIP struct {
 	Alias      netip.Addr
 	Address    netip.Addr
 	Masquerade bool
+	// Previous are earlier aliases, by which peers still reach the address; at most ipamv1alpha1.MaxPreviousIPs.
+	Previous []netip.Addr
 	// Peers are the cluster IDs of the only peers that may use the alias; nil: all.
 	Peers []string
 }
 
 // IsSameTranslation reports whether two states of an object translate alike, for any peer.
 func (a TranslatedIP) IsSameTranslation(b TranslatedIP) bool {
-	return a.Of == b.Of && a.Since.Equal(b.Since) && a.Alias == b.Alias && a.Address == b.Address
+	return a.Of == b.Of && a.Since.Equal(b.Since) && a.Alias == b.Alias && a.Address == b.Address && slices.Equal(a.Previous, b.Previous)
+}
+
+// withPrevious returns the translation of each alias.
+func (a TranslatedIP) withPrevious() []TranslatedIP {
+	out := []TranslatedIP{a}
+	for _, alias := range a.Previous {
+		a.Alias = alias
+		out = append(out, a)
+	}
+	return out
 }
 
 // Service is a Service with cluster IPs.

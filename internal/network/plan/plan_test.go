@@ -182,6 +182,19 @@ func withAPIServer(c Cluster) Cluster {
 	return c
 }
 
+// withNewExternal gives milan another external CIDR; nodes and IPs keep their host bits.
+func withNewExternal(c Cluster) Cluster {
+	c.External = nets("10.75.0.0/16")
+	for i := range c.Members {
+		c.Members[i].External = []netip.Addr{prefix.Move(c.Members[i].External[0], c.External[0])}
+	}
+	for i := range c.Aliases {
+		a := &c.Aliases[i]
+		a.Alias, a.Previous = prefix.Move(a.Alias, c.External[0]), []netip.Addr{a.Alias}
+	}
+	return c
+}
+
 // localPods are pods of worker-1: of no consumer, with a label for peers, of two consumers, one of those with a token, and of a namespace
 // that is not known yet.
 func localPods() []LocalPod {
@@ -259,6 +272,8 @@ func TestWalks(t *testing.T) {
 		{"gateway-disjoint", "The gateway to rome, whose networks are nobody else's: nothing is translated.", inGateway("rome", "10.200.1.9", disjoint)},
 		{"gateway-aliases", "IP objects: what is not of a node, a pod or a peer is reached by the gateway's own node.", inGateway("rome", "10.200.1.9", withAliases(milan()))},
 		{"gateway-aliased-pod", "An IP object of a pod of this cluster, that peers also reach by its own address: which one they meant is remembered.", inGateway("rome", "10.200.1.9", aliased)},
+		{"gateway-previous-ips", "The external CIDR is another one: peers that know the previous one still reach IPs there.",
+			inGateway("rome", "10.200.1.9", withNewExternal(withAliases(milan())))},
 		{"gateway-cluster-ip", "An IP object of a cluster IP: the gateway's own node knows what is behind it.", inGateway("rome", "10.200.1.9", withAPIServer(milan()))},
 		{"gateway-hub", "The gateway to rome, beside one to oslo. A pod of rome and one of oslo have aliases: they speak under those, others of oslo under 10.70.0.0.",
 			inGateway("rome", "10.200.1.9", change(withAliases(hub()), func(c *Cluster) {
@@ -489,11 +504,17 @@ func checkTranslations(t datapath.Table, say func(string, ...any)) {
 	if !slices.ContainsFunc(t.Sets, func(s datapath.Set) bool { return s.Name == "alias_in" }) {
 		return // a peer without networks comes in nowhere
 	}
+	coming, leaving := elements("alias_in"), elements("alias_out")
+	for alias, address := range elements("tracked_alias_in") { // conntrack remembers the others
+		if leaving[address] == alias {
+			coming[alias] = address
+		}
+	}
 	for what, same := range map[string][2]map[string]string{
 		"networks":        {in, inverse(out)},
 		"quoted, coming":  {in, moves("quoted_in", datapath.QuotedDestination)},
 		"quoted, leaving": {out, moves("quoted_out", datapath.QuotedSource)},
-		"aliases":         {elements("alias_in"), inverse(elements("alias_out"))},
+		"aliases":         {coming, inverse(leaving)},
 	} {
 		if diff := cmp.Diff(same[0], same[1]); diff != "" {
 			say("%s go in otherwise than they come out: %s", what, diff)

@@ -216,6 +216,20 @@ func TestPacketPaths(t *testing.T) {
 			{"rome/worker-1", "cni0", packet{src: addr("10.200.1.6"), dst: addr("10.68.0.25"), protocol: datapath.TCP, port: 22}, "10.71.1.6 > 10.96.0.1", CounterFreshElsewhere, "a port that is none of the Service's"},
 			{"rome/worker-1", "cni0", udp("10.200.1.6", "10.68.0.25", 443), "10.71.1.6 > 10.96.0.1", CounterFreshElsewhere, ""},
 		}},
+		{"an alias of a cluster IP before the peer knows the new external CIDR", pair(func(c *Cluster) { *c = withNewExternal(withAPIServer(*c)) }), []step{
+			{"rome/worker-1", "cni0", packet{src: addr("10.200.1.5"), dst: addr("10.68.0.25"), protocol: datapath.TCP, port: 443}, "172.29.1.1 > 172.29.1.2", "leaves", ""},
+			{"milan/worker-1", "eth0", packet{src: addr("172.29.1.2"), dst: addr("172.29.1.1"), protocol: datapath.TCP}, "10.68.0.25 > 10.200.1.5", "leaves", ""},
+			{"rome/to-milan", "tunnel", packet{src: addr("10.200.1.6"), dst: addr("10.75.0.25"), protocol: datapath.TCP, port: 443}, "172.29.1.1 > 172.29.1.2", "leaves", "a peer that knows it"},
+			{"rome/to-milan", "tunnel", tcp("10.200.1.7", "10.96.0.1"), "10.71.1.7 > 10.96.0.1", CounterPeerDestination, "the address itself"},
+			{"rome/to-milan", "tunnel", tcp("10.200.1.7", "10.70.0.26"), "10.71.1.7 > 10.70.0.26", CounterPeerDestination, "an address that no IP had"},
+			{"milan/to-rome", "forged 10.200.1.1", tcp("10.70.0.25", "10.71.1.5"), "10.70.0.25 > 10.71.1.5", CounterFabricSource, "a node poses as the previous address"},
+		}},
+		{"an alias of a host before the peer knows the new external CIDR", pair(func(c *Cluster) { *c = withNewExternal(withAliases(*c)) }), []step{
+			{"rome/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.22"), "10.71.1.5 > 172.29.1.101", "leaves", ""},
+			{"milan/worker-1", "eth0", tcp("172.29.1.101", "10.71.1.5"), "10.68.0.22 > 10.200.1.5", "leaves", ""},
+			{"rome/worker-1", "cni0", udp("10.200.1.6", "10.68.0.22", 9), "10.71.1.6 > 172.29.1.101", "leaves", ""},
+			{"milan/worker-1", "eth0", tooBig("172.29.1.101", "10.71.1.6", "10.71.1.6", "172.29.1.101"), "10.68.0.22 > 10.200.1.6 (about 10.200.1.6 > 10.68.0.22)", "leaves", ""},
+		}},
 		{"leaf to leaf, both have aliases in the hub", star(alias("b", "10.70.0.31", "10.71.1.5", false), alias("c", "10.70.0.32", "10.69.1.5", false)), []step{
 			{"oslo/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.31"), "10.68.0.32 > 10.200.1.5", "leaves", ""},
 			{"rome/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.32"), "10.68.0.31 > 10.200.1.5", "leaves", ""},
