@@ -187,6 +187,26 @@ func TestForeignClusterStatus(t *testing.T) {
 }
 
 // A peer whose version does not work together with ours is told of once, and not any more when it was upgraded.
+// What the replicator says of a peer that sends too much is an event when it begins, and when it ends.
+func TestForeignClusterMisbehaves(t *testing.T) {
+	c := testkit.Cluster(t)
+	runForeignClusters(t, c)
+	ns := testkit.Namespace(t, c, "any-name", tenantLabels("greedy"))
+	create(t, c.Client, &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: "greedy", Labels: map[string]string{"liqo.io/remote-cluster-id": "greedy"}}, Spec: authv1beta1.TenantSpec{
+		ClusterID: "greedy", AuthzPolicy: new(authv1beta1.TolerateNoHandshake),
+	}})
+	fc := waitForConditions(t, c.Client, "greedy", "role Consumer", "local "+ns, "authentication", "authentication AuthTenantStatus NotReady (TenantNotReady)")
+	answers := liqov1beta1.Condition{Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionEstablished, LastTransitionTime: metav1.Now()}
+	tooMuch := liqov1beta1.Condition{Type: liqov1beta1.PeerMisbehaves, Status: liqov1beta1.ConditionError, Reason: "TooManyWrites", Message: "too many bytes in a second", LastTransitionTime: metav1.Now()}
+	say := func(conditions ...liqov1beta1.Condition) {
+		testkit.UpdateStatus(t, c.Client, fc, func(fc *liqov1beta1.ForeignCluster) { fc.Status.Conditions = conditions })
+	}
+	say(answers, tooMuch)
+	testkit.WantEvent(t, c, fc, "TooManyWrites", "too many bytes in a second")
+	say(answers)
+	testkit.WantEvent(t, c, fc, peer.ReasonHealed, "the peer keeps to its limits again")
+}
+
 func TestForeignClusterVersion(t *testing.T) {
 	c := testkit.Cluster(t)
 	testkit.Manager(t, c.Config, kube.ManagerOptions{}, func(mgr ctrl.Manager) error {

@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -524,4 +525,19 @@ func (s shifted) RoundTrip(r *http.Request) (*http.Response, error) {
 		answer.Header.Set("Date", time.Now().Add(s.ahead).UTC().Format(http.TimeFormat))
 	}
 	return answer, err
+}
+
+func TestSubjects(t *testing.T) {
+	for text, want := range map[string]string{"pod web": "pod/web", "svc web": "service/web", "svc/web": "service/web", "po/web": "pod/web", "ns/shop": "namespace/shop", "Node/milan": "node/milan"} {
+		args := strings.Fields(text)
+		kind, name := splitSubject(args)
+		if err := checkSubject(&cobra.Command{}, args); err != nil || kind+"/"+name != want {
+			t.Errorf("%s is %s/%s, %v", text, kind, name, err)
+		}
+	}
+	for _, text := range []string{"web", "deploy/web", "svc/", "/web", "svc/a/b", "svc/a b"} {
+		if checkSubject(&cobra.Command{}, strings.Fields(text)) == nil {
+			t.Errorf("%s is accepted", text)
+		}
+	}
 }
