@@ -32,6 +32,7 @@ var All = []Fault{
 	{"slices without Tenant", "check", "Tenant", "liqoctl force unpeer", "troubleshooting.md#the-consumer-has-no-tenant-and-still-has-resourceslices-here"},
 	{"webhook without authority", "check", "MutatingWebhookConfiguration", "log", "troubleshooting.md#no-valid-authority-in-each-cabundle"},
 	{"webhook without pods", "check", "Service", "pods", "troubleshooting.md#the-webhook-does-not-answer"},
+	{"binding without subjects", "check", "ServiceAccount", "liqoctl install", "troubleshooting.md#a-binding-of-liqos-rights-is-missing"},
 	{"dead leader", "check", "Lease", "log", "troubleshooting.md#begin-here"},
 	{"range with a node", "check", "Network", "--reserved-subnets", "troubleshooting.md#networkintheway"},
 	{"node of a lost VirtualNode", "check", "Node", "kubectl delete node", "troubleshooting.md#a-virtualnode-stays-although-it-is-deleted"},

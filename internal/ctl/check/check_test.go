@@ -16,6 +16,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -51,6 +52,8 @@ type fixture struct {
 	external  *ipamv1alpha1.Network
 	worker    *corev1.Node
 	internal  *networkingv1beta1.InternalNode
+	binding   *rbacv1.ClusterRoleBinding
+	kubelet   *coordinationv1.Lease
 }
 
 func newFixture(t *testing.T) *fixture {
@@ -85,6 +88,7 @@ func newFixture(t *testing.T) *fixture {
 		HolderIdentity: new("one"), LeaseDurationSeconds: new(int32(15)), RenewTime: new(metav1.NowMicro()),
 	}}
 	ctltest.Lend(t, c, f.lease)
+	f.lendBindings(t)
 	f.lendWebhook(t)
 	for kind, cidr := range map[string]networkingv1beta1.CIDR{names.NetworkTypePod: "10.200.0.0/16", names.NetworkTypeService: "10.80.0.0/16", names.NetworkTypeExternal: "10.70.0.0/16"} {
 		n := &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: f.liqo, Name: kind, Labels: map[string]string{names.NetworkType: kind}}, Spec: ipamv1alpha1.NetworkSpec{CIDR: cidr}}
@@ -95,11 +99,28 @@ func newFixture(t *testing.T) *fixture {
 	}
 	f.worker = &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
 	ctltest.LendWithStatus(t, c, f.worker, ctltest.ReadyNode("192.0.2.7"))
+	f.kubelet = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: corev1.NamespaceNodeLease, Name: "worker"}, Spec: coordinationv1.LeaseSpec{RenewTime: new(metav1.NowMicro())}}
+	ctltest.Lend(t, c, f.kubelet)
 	f.internal = &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}
 	f.internal.Spec.Interface.Gateway.Name, f.internal.Spec.Interface.Node.IP = "liqo.fabric", "10.70.0.5"
 	ctltest.Lend(t, c, f.internal)
 	f.Peering = ctltest.LendPeering(t, c, "milan")
 	return f
+}
+
+// lendBindings binds the ServiceAccount of the fixture's workloads as the chart binds those of its own.
+func (f *fixture) lendBindings(t *testing.T) {
+	t.Helper()
+	meta := metav1.ObjectMeta{Name: f.liqo, Labels: map[string]string{names.AppPartOf: "liqo"}}
+	role := rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "none"}
+	subjects := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: f.liqo, Name: "default"}}
+	f.binding = &rbacv1.ClusterRoleBinding{ObjectMeta: meta, RoleRef: role, Subjects: subjects}
+	ctltest.Lend(t, f.c, f.binding)
+	for _, namespace := range []string{f.liqo, metav1.NamespaceDefault} {
+		b := &rbacv1.RoleBinding{ObjectMeta: meta, RoleRef: role, Subjects: subjects}
+		b.Namespace = namespace
+		ctltest.Lend(t, f.c, b)
+	}
 }
 
 // lendWebhook gives the cluster a webhook that answers.
@@ -164,6 +185,15 @@ func notTrue(kind, reason, message string) []metav1.Condition {
 	return []metav1.Condition{{Type: kind, Status: metav1.ConditionFalse, Reason: reason, Message: message, LastTransitionTime: metav1.Now()}}
 }
 
+// TestCheckNodeClock has a kubelet whose clock is ahead.
+func TestCheckNodeClock(t *testing.T) {
+	f := newFixture(t)
+	testkit.Update(t, f.c.Client, f.kubelet, func(l *coordinationv1.Lease) { l.Spec.RenewTime = new(metav1.NewMicroTime(time.Now().Add(time.Hour))) })
+	if _, all := f.report(t); len(all) != 1 || all[0].Object != "Node worker" || !strings.Contains(all[0].Message, "ahead of the one of the API server") {
+		t.Errorf("found %+v", all)
+	}
+}
+
 func TestCheckFaults(t *testing.T) {
 	module := func(m func(*liqov1beta1.ForeignCluster) *liqov1beta1.Module, kind liqov1beta1.ConditionType, reason string) func(*testing.T, *fixture) {
 		return editStatus(func(f *fixture) *liqov1beta1.ForeignCluster { return f.ForeignCluster }, func(fc *liqov1beta1.ForeignCluster) {
@@ -190,6 +220,8 @@ func TestCheckFaults(t *testing.T) {
 		"webhook without pods": {edit(func(f *fixture) *discoveryv1.EndpointSlice { return f.endpoints }, func(s *discoveryv1.EndpointSlice) {
 			s.Endpoints[0].Conditions.Ready = new(false)
 		}), "Service LIQO/liqo-webhook", "does not answer", "pods", "the-webhook-does-not-answer"},
+		"binding without subjects": {edit(func(f *fixture) *rbacv1.ClusterRoleBinding { return f.binding }, func(b *rbacv1.ClusterRoleBinding) { b.Subjects = nil }),
+			"ServiceAccount LIQO/default", "no ClusterRoleBinding", "liqoctl install", "a-binding-of-liqos-rights-is-missing"},
 		"dead leader": {edit(func(f *fixture) *coordinationv1.Lease { return f.lease }, func(l *coordinationv1.Lease) {
 			l.Spec.RenewTime = new(metav1.NewMicroTime(time.Now().Add(-time.Hour)))
 		}), "Lease LIQO/liqo-controller-manager", "no process has led", "log", "begin-here"},
@@ -353,7 +385,8 @@ func TestCheckBeforeInstallation(t *testing.T) {
 	}
 	const rights, other, ranges, balancers = "you may install", "no other Liqo is in the way", "the address ranges are known, and no node is in them", "load balancers get addresses"
 	got := statuses()
-	want := map[string]string{"the version of Kubernetes is supported": "passed", "the clocks agree": "passed", "nodes are ready, with a supported kernel": "passed",
+	want := map[string]string{"the version of Kubernetes is supported": "passed", "the clocks of nodes agree": "passed", "requests for certificates are signed, as far as others show it": "passed",
+		"the clocks agree": "passed", "nodes are ready, with a supported kernel": "passed",
 		rights: "passed", other: "passed", balancers: "passed", "the CNI is known": "passed",
 		ranges: "warning cluster: this cluster was not made by kubeadm: kube-system has neither a kube-controller-manager pod nor a ConfigMap kubeadm-config"}
 	if diff := cmp.Diff(want, got); diff != "" {

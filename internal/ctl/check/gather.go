@@ -11,6 +11,7 @@ import (
 	certv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/client-go/discovery"
 	"k8s.io/client-go/rest"
@@ -59,10 +60,12 @@ func NewGatherer(ctx context.Context, c *cluster.Session, namespace string) (*Ga
 // GatherFacts lists each kind once. A kind that cannot be listed is unreadable; the rules that need it are not applied.
 func (g *Gatherer) GatherFacts(ctx context.Context) (*diagnose.Facts, error) {
 	r := facts.NewReader(g.Reader, g.namespace)
-	in := client.InNamespace(g.namespace)
+	in, ofChart := client.InNamespace(g.namespace), client.MatchingLabels{names.AppPartOf: "liqo"}
 	var deployments appsv1.DeploymentList
 	var daemons appsv1.DaemonSetList
-	var leases coordinationv1.LeaseList
+	var leases, kubelets coordinationv1.LeaseList
+	var clusterBindings rbacv1.ClusterRoleBindingList
+	var bindings rbacv1.RoleBindingList
 	var requests certv1.CertificateSigningRequestList
 	apis := unstructured.UnstructuredList{}
 	apis.SetAPIVersion("apiregistration.k8s.io/v1")
@@ -78,6 +81,9 @@ func (g *Gatherer) GatherFacts(ctx context.Context) (*diagnose.Facts, error) {
 		facts.Kind{Name: "Deployment", List: &deployments, Opts: []client.ListOption{in}},
 		facts.Kind{Name: "DaemonSet", List: &daemons},
 		facts.Kind{Name: "Lease", List: &leases, Opts: []client.ListOption{in}},
+		nodeLeases(&kubelets),
+		facts.Kind{Name: "ClusterRoleBinding", List: &clusterBindings, Opts: []client.ListOption{ofChart}},
+		facts.Kind{Name: "RoleBinding", List: &bindings, Opts: []client.ListOption{ofChart}},
 		facts.Kind{Name: "CertificateSigningRequest", List: &requests, Opts: []client.ListOption{client.MatchingLabels{names.RemoteTenantCSR: "true"}}},
 		facts.Kind{Name: "APIService", List: &apis},
 		facts.Kind{Name: "InternalNode", List: &internal},
@@ -99,6 +105,7 @@ func (g *Gatherer) GatherFacts(ctx context.Context) (*diagnose.Facts, error) {
 	}
 	f := r.Facts
 	f.Deployments, f.DaemonSets, f.Leases, f.Requests, f.APIServices = deployments.Items, daemons.Items, leases.Items, requests.Items, apis.Items
+	f.NodeLeases, f.ClusterBindings, f.Bindings = kubelets.Items, clusterBindings.Items, bindings.Items
 	f.InternalNodes, f.Networks, f.Identities = internal.Items, networks.Items, identities.Items
 	f.NamespaceMaps, f.Offloadings, f.Quotas, f.ConsumerPods = maps.Items, offloadings.Items, quotas.Items, consumers.Items
 	if err := listCNISettings(ctx, r); err != nil {
@@ -109,6 +116,11 @@ func (g *Gatherer) GatherFacts(ctx context.Context) (*diagnose.Facts, error) {
 	return f, nil
 }
 
+// nodeLeases is the list of the Leases of kubelets.
+func nodeLeases(into *coordinationv1.LeaseList) facts.Kind {
+	return facts.Kind{Name: diagnose.UnreadableNodeLeases, List: into, Opts: []client.ListOption{client.InNamespace(corev1.NamespaceNodeLease)}}
+}
+
 // gatherPreflight reads what matters before an installation.
 func (g *Gatherer) gatherPreflight(ctx context.Context) (*diagnose.Facts, error) {
 	r := facts.NewReader(g.Reader, g.namespace)
@@ -116,9 +128,13 @@ func (g *Gatherer) gatherPreflight(ctx context.Context) (*diagnose.Facts, error)
 	var nodes corev1.NodeList
 	var daemons appsv1.DaemonSetList
 	var services corev1.ServiceList
-	if err := r.List(ctx, facts.Kind{Name: "Node", List: &nodes}, facts.Kind{Name: "DaemonSet", List: &daemons}, facts.Kind{Name: "Service", List: &services}); err != nil {
+	var kubelets coordinationv1.LeaseList
+	var requests certv1.CertificateSigningRequestList
+	if err := r.List(ctx, facts.Kind{Name: "Node", List: &nodes}, facts.Kind{Name: "DaemonSet", List: &daemons}, facts.Kind{Name: "Service", List: &services}, nodeLeases(&kubelets),
+		facts.Kind{Name: "CertificateSigningRequest", List: &requests, Opts: []client.ListOption{client.MatchingFields{"spec.signerName": certv1.KubeAPIServerClientSignerName}}}); err != nil {
 		return nil, err
 	}
+	f.NodeLeases, f.Requests = kubelets.Items, requests.Items
 	f.Nodes, f.DaemonSets, f.Preflight.Services = nodes.Items, daemons.Items, services.Items
 	if err := listCNISettings(ctx, r); err != nil {
 		return nil, err

@@ -5,24 +5,29 @@ package diagnose
 
 import (
 	"fmt"
+	"io/fs"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 	appsv1 "k8s.io/api/apps/v1"
 	certv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
+	"liqo.io/liqo/deploy"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -115,6 +120,15 @@ func TestRules(t *testing.T) {
 	greedy := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: "turin"}, Status: liqov1beta1.ForeignClusterStatus{Conditions: []liqov1beta1.Condition{tooMuch}}}
 	connected := &liqov1beta1.ForeignCluster{Spec: liqov1beta1.ForeignClusterSpec{ClusterID: "milan"}}
 	connected.Status.Modules.Networking.Enabled = true
+	account := func(namespace, name string) []rbacv1.Subject {
+		return []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: namespace, Name: name}}
+	}
+	server := func(addresses ...string) networkingv1beta1.GatewayServer {
+		s := networkingv1beta1.GatewayServer{ObjectMeta: ofMilan("gw"), Status: networkingv1beta1.GatewayServerStatus{Endpoint: &networkingv1beta1.EndpointStatus{Addresses: addresses, Port: 32133}}}
+		s.Spec.Endpoint.ServiceType = corev1.ServiceTypeNodePort
+		return s
+	}
+	keys := []networkingv1beta1.PublicKey{{ObjectMeta: ofMilan("key"), Spec: networkingv1beta1.PublicKeySpec{PublicKey: []byte("x")}}}
 	for name, tc := range map[string]struct {
 		facts Facts
 		find  func(*Facts) []Finding
@@ -230,6 +244,34 @@ func TestRules(t *testing.T) {
 		}}, func(f *Facts) []Finding { return f.findOffloaded(&milan[0]) }, []string{
 			"failed NamespaceOffloading shop/offloading: CreationLoopBackOff: it exists", "warning NamespaceOffloading open/offloading: NotEnforced: why",
 		}},
+		"orphans/keys_and_quotas": {Facts{Peers: milan, PublicKeys: []networkingv1beta1.PublicKey{{ObjectMeta: ofMilan("known")}, {ObjectMeta: metav1.ObjectMeta{Namespace: "old", Name: "key", Labels: map[string]string{names.RemoteClusterID: "oslo"}}}},
+			Namespaces: []corev1.Namespace{{ObjectMeta: metav1.ObjectMeta{Name: "old", Labels: map[string]string{names.RemoteClusterID: "oslo"}}}},
+			Quotas:     []offv1beta1.Quota{{ObjectMeta: metav1.ObjectMeta{Namespace: "old", Name: "q"}}, {ObjectMeta: metav1.ObjectMeta{Namespace: "own", Name: "q"}}}}, (*Facts).FindUnknownPeers,
+			[]string{"warning PublicKey old/key: no ForeignCluster oslo exists", "warning Quota old/q: no ForeignCluster oslo exists"}},
+		"node_clocks/agree": {Facts{Now: now, Nodes: []corev1.Node{node("a", "", "", "True"), node("gone", "", "", "Unknown")}, NodeLeases: []coordinationv1.Lease{lease("a", 10*time.Second), lease("gone", time.Hour)}}, (*Facts).FindNodeClocks, nil},
+		"node_clocks/differ": {Facts{Now: now, Nodes: []corev1.Node{node("a", "", "", "True"), node("b", "", "", "True")}, NodeLeases: []coordinationv1.Lease{lease("a", -time.Minute), lease("b", 10*time.Minute)}}, (*Facts).FindNodeClocks, []string{
+			"warning Node a: its clock is at least 1m0s ahead of the one of the API server",
+			"warning Node b: it is Ready, and renewed its Lease 10m0s ago by its own clock, which is behind the one of the API server",
+		}},
+		"signer/unknown": {Facts{Now: now, Requests: []certv1.CertificateSigningRequest{request("a", nil, certv1.CertificateApproved, time.Minute), request("b", nil, certv1.CertificateDenied, time.Hour)}}, (*Facts).FindSigner, nil},
+		"signer/works":   {Facts{Now: now, Requests: []certv1.CertificateSigningRequest{request("a", nil, certv1.CertificateApproved, time.Hour), request("b", []byte("x"), certv1.CertificateApproved, 0)}}, (*Facts).FindSigner, nil},
+		"signer/silent": {Facts{Now: now, Requests: []certv1.CertificateSigningRequest{request("a", nil, certv1.CertificateApproved, time.Hour), request("b", nil, certv1.CertificateApproved, time.Hour)}}, (*Facts).FindSigner,
+			[]string{"warning CertificateSigningRequest a: approved 1h0m0s ago, and not signed"}},
+		"bindings/missing": {Facts{Namespace: "liqo", Deployments: []appsv1.Deployment{manager, {ObjectMeta: ofChart("proxy", "v1.3.0")}}, DaemonSets: []appsv1.DaemonSet{fabric}, ClusterBindings: []rbacv1.ClusterRoleBinding{{Subjects: account("other", "default")}},
+			Bindings: []rbacv1.RoleBinding{{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo"}, Subjects: account("liqo", "default")}}}, (*Facts).FindBindings, []string{
+			"failed ServiceAccount liqo/default: no ClusterRoleBinding of the chart gives it rights in the cluster",
+			"failed ServiceAccount liqo/default: no RoleBinding of the chart gives it rights in the namespace default",
+		}},
+		"bindings/there": {Facts{Namespace: "liqo", Deployments: []appsv1.Deployment{manager}, ClusterBindings: []rbacv1.ClusterRoleBinding{{Subjects: account("liqo", "default")}},
+			Bindings: []rbacv1.RoleBinding{{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo"}, Subjects: account("liqo", "default")}}}, (*Facts).FindBindings, nil},
+		"tunnel/down_to_server": {Facts{Clients: []networkingv1beta1.GatewayClient{{ObjectMeta: ofMilan("gw"), Spec: networkingv1beta1.GatewayClientSpec{Endpoint: networkingv1beta1.EndpointStatus{Addresses: []string{"2001:db8::7"}, Port: 32133}}}},
+			Connections: []networkingv1beta1.Connection{{ObjectMeta: ofMilan("gw"), Status: networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.ConnectionError}}}}, func(f *Facts) []Finding { return f.findConnection(connected) },
+			[]string{"failed Connection tenant/gw: ConnectionError: the tunnel is down, its server is [2001:db8::7]:32133/UDP"}},
+		"tunnel/down_to_client": {Facts{Servers: []networkingv1beta1.GatewayServer{server("192.0.2.7")}, Connections: []networkingv1beta1.Connection{{ObjectMeta: ofMilan("gw"), Status: networkingv1beta1.ConnectionStatus{Value: networkingv1beta1.ConnectionError}}}},
+			func(f *Facts) []Finding { return f.findConnection(connected) }, []string{"failed Connection tenant/gw: ConnectionError: the tunnel is down, its server is 192.0.2.7:32133/UDP, by a Service of type NodePort in this cluster"}},
+		"node_port/of_nodes": {Facts{Servers: []networkingv1beta1.GatewayServer{server("192.0.2.7")}, PublicKeys: keys, Nodes: []corev1.Node{node("a", "192.0.2.7", "", "True")}}, func(f *Facts) []Finding { return f.findGateway(connected) }, nil},
+		"node_port/one_lost": {Facts{Servers: []networkingv1beta1.GatewayServer{server("192.0.2.7", "192.0.2.8")}, PublicKeys: keys, Nodes: []corev1.Node{node("a", "192.0.2.7", "", "True")}}, func(f *Facts) []Finding { return f.findGateway(connected) }, []string{"warning GatewayServer tenant/gw: of the addresses of its node port, these are of no node: 192.0.2.8"}},
+		"node_port/all_lost": {Facts{Servers: []networkingv1beta1.GatewayServer{server("192.0.2.8")}, PublicKeys: keys, Nodes: []corev1.Node{node("a", "192.0.2.7", "", "True")}}, func(f *Facts) []Finding { return f.findGateway(connected) }, []string{"failed GatewayServer tenant/gw: of the addresses of its node port, these are of no node: 192.0.2.8"}},
 		"network/unused": {Facts{}, func(f *Facts) []Finding {
 			return append(append(f.findConfiguration(&milan[0]), f.findGateway(&milan[0])...), f.findConnection(&milan[0])...)
 		}, nil},
@@ -282,6 +324,29 @@ func TestNotes(t *testing.T) {
 		"the version of Kubernetes is supported: v1.37.2", "the address ranges are known, and no node is in them: 10.200.0.0/16, 10.96.0.0/12",
 		"the CNI is known: flannel, kube-router, see docs/network-reach.md#cnis", "network: the tunnel is connected: 3ms",
 	}, notes); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// TestRightsOfChart has the roles of the chart, of which FindBindings knows where they are bound.
+func TestRightsOfChart(t *testing.T) {
+	got := map[string][]string{}
+	for component := range rightsOf {
+		data, err := fs.ReadFile(deploy.Chart(), "files/rbac/"+component+".yaml")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for doc := range strings.SplitSeq(string(data), "\n---\n") {
+			var role rbacv1.ClusterRole
+			if err := yaml.Unmarshal([]byte(doc), &role); err != nil {
+				t.Fatal(err)
+			}
+			if role.Kind == "Role" && role.Namespace != "tenant" && role.Namespace != "offloaded" {
+				got[component] = append(got[component], role.Namespace)
+			}
+		}
+	}
+	if diff := cmp.Diff(rightsOf, got, cmpopts.SortSlices(strings.Compare)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

@@ -10,6 +10,7 @@ import (
 	certv1 "k8s.io/api/certificates/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -35,12 +36,16 @@ type Facts struct {
 	Namespace string
 
 	Nodes       []corev1.Node
-	Deployments []appsv1.Deployment // of the namespace of Liqo
-	DaemonSets  []appsv1.DaemonSet  // of all namespaces: CNIs are among them
-	CNISettings []corev1.ConfigMap  // of Cilium
-	Leases      []coordinationv1.Lease
-	Requests    []certv1.CertificateSigningRequest // of Liqo
-	APIServices []unstructured.Unstructured
+	Deployments []appsv1.Deployment                // of the namespace of Liqo
+	DaemonSets  []appsv1.DaemonSet                 // of all namespaces: CNIs are among them
+	CNISettings []corev1.ConfigMap                 // of Cilium
+	Leases      []coordinationv1.Lease             // of the namespace of Liqo
+	NodeLeases  []coordinationv1.Lease             // of kubelets
+	Requests    []certv1.CertificateSigningRequest // of Liqo; before an installation those of the signer that Liqo asks
+	// ClusterBindings and Bindings are those of the chart.
+	ClusterBindings []rbacv1.ClusterRoleBinding
+	Bindings        []rbacv1.RoleBinding
+	APIServices     []unstructured.Unstructured
 
 	Peers          []liqov1beta1.ForeignCluster
 	Namespaces     []corev1.Namespace // tenant namespaces

@@ -45,12 +45,16 @@ func (f *Facts) newCheck(name string, find func() []Finding, needs ...string) Ch
 // gatheredBefore returns findings that were gathered before.
 func gatheredBefore(all []Finding) func() []Finding { return func() []Finding { return all } }
 
-// checkVersion, checkClock, checkNodes and checkCNI are made before an installation, too.
+// checkVersion, checkClock, checkNodeClocks, checkNodes and checkCNI are made before an installation, too.
 func (f *Facts) checkVersion() Check {
 	return f.newCheck("the version of Kubernetes is supported", f.FindVersion, "version").withNote(f.ServerVersion)
 }
 
 func (f *Facts) checkClock() Check { return f.newCheck("the clocks agree", f.FindSkew) }
+
+func (f *Facts) checkNodeClocks() Check {
+	return f.newCheck("the clocks of nodes agree", f.FindNodeClocks, "Node", UnreadableNodeLeases)
+}
 
 func (f *Facts) checkNodes() Check {
 	return f.newCheck("nodes are ready, with a supported kernel", f.FindNodes, "Node")
@@ -67,9 +71,10 @@ func (f *Facts) checkCNI() Check {
 // PreGroups returns the checks before an installation.
 func (f *Facts) PreGroups() []Group {
 	return []Group{
-		{"kubernetes", []Check{f.checkVersion(), f.checkClock(), f.checkNodes()}},
+		{"kubernetes", []Check{f.checkVersion(), f.checkClock(), f.checkNodeClocks(), f.checkNodes()}},
 		{"installation", []Check{
 			f.newCheck("you may install", f.FindMissingRights, Rights),
+			f.newCheck("requests for certificates are signed, as far as others show it", f.FindSigner, "CertificateSigningRequest"),
 			f.newCheck("no other Liqo is in the way", f.FindOtherLiqo, OtherLiqo),
 			f.newCheck("the address ranges are known, and no node is in them", f.FindClusterRanges, "Node").withNote(f.Preflight.joinRanges()),
 			f.newCheck("load balancers get addresses", f.FindLoadBalancers, "Service"),
@@ -82,12 +87,13 @@ func (f *Facts) PreGroups() []Group {
 func (f *Facts) Groups() []Group {
 	all := []Group{
 		{"kubernetes", []Check{
-			f.checkVersion(), f.checkClock(), f.checkNodes(),
+			f.checkVersion(), f.checkClock(), f.checkNodeClocks(), f.checkNodes(),
 			f.newCheck("certificates are signed", f.FindSigning, "CertificateSigningRequest"),
 		}},
 		{"liqo", []Check{
 			f.newCheck("every workload has its pods, and all are ready", gatheredBefore(f.Health.Workloads), Workloads),
 			f.newCheck("the versions of workloads and liqoctl fit", f.FindVersions, "Deployment", "DaemonSet"),
+			f.newCheck("its ServiceAccounts have their rights", f.FindBindings, "Deployment", "DaemonSet", "ClusterRoleBinding", "RoleBinding"),
 			f.newCheck("CRDs are of this version", gatheredBefore(f.Health.CRDs), CRDs),
 			f.newCheck("webhooks and policies work", gatheredBefore(f.Health.Webhooks), Webhooks),
 			f.newCheck("leaders renew their Leases", f.FindLeases, "Lease", "Deployment"),
@@ -136,7 +142,7 @@ func (f *Facts) newPeerGroup(fc *liqov1beta1.ForeignCluster) Group {
 	}
 	return Group{PeerGroup(id), []Check{
 		f.newCheck("the clusters accept each other", func() []Finding { return append(f.findAuthentication(fc), f.findMisbehaviour(fc)...) }, "Tenant"),
-		f.newCheck("certificates are renewed in time", gatheredBefore(certificates), Certificates),
+		f.newCheck("certificates are renewed in time", func() []Finding { return append(certificates, f.findIssued(fc)...) }, Certificates, "Tenant", "ResourceSlice").withNote(f.certificateAges(fc)),
 		f.newCheck("the versions of Liqo fit", of(f.findVersionGap)),
 		f.newCheck("network: the address ranges are agreed", of(f.findConfiguration), "Configuration"),
 		f.newCheck("network: the gateway is ready", of(f.findGateway), "GatewayServer", "GatewayClient", "PublicKey"),

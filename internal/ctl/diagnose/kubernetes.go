@@ -5,9 +5,11 @@ package diagnose
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	certv1 "k8s.io/api/certificates/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
 
@@ -59,6 +61,34 @@ func (f *Facts) FindSkew() []Finding {
 	return []Finding{found}
 }
 
+// UnreadableNodeLeases is the entry of Facts.Unreadable for the Leases of kubelets.
+const UnreadableNodeLeases = "Lease of " + corev1.NamespaceNodeLease
+
+// silence is the age of the Lease of a Ready node by which its clock is behind: kubelets renew it every 10 seconds, and a node that stops is
+// not Ready within a minute.
+const silence = 2 * time.Minute
+
+// FindNodeClocks compares the clocks of nodes with the one of the API server, by the times at which kubelets renewed their Leases.
+func (f *Facts) FindNodeClocks() (all []Finding) {
+	for _, n := range f.realNodes() {
+		i := slices.IndexFunc(f.NodeLeases, func(l coordinationv1.Lease) bool { return l.Name == n.Name })
+		if i < 0 || f.NodeLeases[i].Spec.RenewTime == nil || !kube.NodeReady(n) {
+			continue
+		}
+		text := ""
+		switch ahead := f.NodeLeases[i].Spec.RenewTime.Sub(f.Now); {
+		case ahead > skewWarning:
+			text = fmt.Sprintf("its clock is at least %s ahead of the one of the API server", ahead.Round(time.Second))
+		case -ahead > silence:
+			text = fmt.Sprintf("it is Ready, and renewed its Lease %s ago by its own clock, which is behind the one of the API server", -ahead.Round(time.Second))
+		}
+		if text != "" {
+			all = append(all, warningOf(newFailure(Ref("Node", n), text, "synchronise its clock by NTP: certificates and nonces have times", pageClock)))
+		}
+	}
+	return all
+}
+
 // FindNodes returns real nodes that are not Ready, or have an old kernel.
 func (f *Facts) FindNodes() (all []Finding) {
 	for _, n := range f.realNodes() {
@@ -96,18 +126,39 @@ func (f *Facts) hasForeignKubelet(node *corev1.Node) bool {
 func (f *Facts) FindSigning() (all []Finding) {
 	for i := range f.Requests {
 		r := &f.Requests[i]
-		approved := time.Time{}
 		for _, c := range r.Status.Conditions {
-			switch c.Type {
-			case certv1.CertificateApproved:
-				approved = c.LastUpdateTime.Time
-			case certv1.CertificateDenied, certv1.CertificateFailed:
+			if c.Type == certv1.CertificateDenied || c.Type == certv1.CertificateFailed {
 				all = append(all, newFailure(Ref("CertificateSigningRequest", r), fmt.Sprintf("%s: %s", c.Type, c.Message), "see which approver or signer says so", pageSigner))
 			}
 		}
-		if !approved.IsZero() && len(r.Status.Certificate) == 0 && f.Now.Sub(approved) > signingPatience {
-			all = append(all, newFailure(Ref("CertificateSigningRequest", r), fmt.Sprintf("approved %s ago, and not signed", f.Now.Sub(approved).Round(time.Second)),
-				"see the log of kube-controller-manager, which needs the key of the signing CA", pageSigner))
+		all = append(all, f.findUnsigned(r)...)
+	}
+	return all
+}
+
+// findUnsigned returns that a request was approved and not signed in time.
+func (f *Facts) findUnsigned(r *certv1.CertificateSigningRequest) []Finding {
+	i := slices.IndexFunc(r.Status.Conditions, func(c certv1.CertificateSigningRequestCondition) bool { return c.Type == certv1.CertificateApproved })
+	if i < 0 || len(r.Status.Certificate) > 0 {
+		return nil
+	}
+	waiting := f.Now.Sub(r.Status.Conditions[i].LastUpdateTime.Time)
+	if waiting <= signingPatience {
+		return nil
+	}
+	return []Finding{newFailure(Ref("CertificateSigningRequest", r), fmt.Sprintf("approved %s ago, and not signed", waiting.Round(time.Second)),
+		"see the log of kube-controller-manager, which needs the key of the signing CA", pageSigner)}
+}
+
+// FindSigner returns a request for a client certificate that no signer answered, if none was signed. Whether a signer runs can be seen by
+// requests only: without any, there is no finding.
+func (f *Facts) FindSigner() (all []Finding) {
+	for i := range f.Requests {
+		if len(f.Requests[i].Status.Certificate) > 0 {
+			return nil
+		}
+		if found := f.findUnsigned(&f.Requests[i]); len(all) == 0 && len(found) > 0 {
+			all = append(all, warningOf(found[0]))
 		}
 	}
 	return all

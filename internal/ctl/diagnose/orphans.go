@@ -43,8 +43,14 @@ func (f *Facts) eachOfPeers(visit func(kind string, obj client.Object, id liqov1
 	for i := range f.Connections {
 		labelled("Connection", &f.Connections[i])
 	}
+	for i := range f.PublicKeys {
+		labelled("PublicKey", &f.PublicKeys[i])
+	}
 	for i := range f.Networks {
 		labelled("Network", &f.Networks[i])
+	}
+	for i := range f.Quotas {
+		visit("Quota", &f.Quotas[i], liqov1beta1.ClusterID(f.PeerOf(&f.Quotas[i])))
 	}
 	for i := range f.Slices {
 		labelled("ResourceSlice", &f.Slices[i])

@@ -7,12 +7,15 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"net"
 	"slices"
+	"strconv"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -263,13 +266,15 @@ type gateway struct {
 	conditions []metav1.Condition
 	endpoint   *networkingv1beta1.EndpointStatus
 	mtu        int // as asked for, 0 for the default
+	// service is the type of the Service of a server.
+	service corev1.ServiceType
 }
 
 // gatewaysOf returns the gateways that lead to a peer.
 func (f *Facts) gatewaysOf(fc *liqov1beta1.ForeignCluster) (all []gateway) {
 	for i := range f.Servers {
 		if s := &f.Servers[i]; isOf(fc, s) {
-			all = append(all, gateway{s, "GatewayServer", s.Status.Conditions, s.Status.Endpoint, s.Spec.MTU})
+			all = append(all, gateway{s, "GatewayServer", s.Status.Conditions, s.Status.Endpoint, s.Spec.MTU, s.Spec.Endpoint.ServiceType})
 		}
 	}
 	for i := range f.Clients {
@@ -278,7 +283,7 @@ func (f *Facts) gatewaysOf(fc *liqov1beta1.ForeignCluster) (all []gateway) {
 			if len(endpoint.Addresses) == 0 {
 				endpoint = c.Status.Endpoint
 			}
-			all = append(all, gateway{c, "GatewayClient", c.Status.Conditions, endpoint, c.Spec.MTU})
+			all = append(all, gateway{c, "GatewayClient", c.Status.Conditions, endpoint, c.Spec.MTU, ""})
 		}
 	}
 	return all
@@ -298,6 +303,9 @@ func (f *Facts) findGateway(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 		if len(found) == 0 && (g.endpoint == nil || len(g.endpoint.Addresses) == 0) {
 			found = append(found, newFailure(ref, "the address of the server is not known", "see the Service of the server: a load balancer or a node gives the address", pageGateway))
 		}
+		if len(found) == 0 {
+			found = f.findLostNodes(ref, g)
+		}
 		all = append(all, found...)
 		all = append(all, findFalse(ref, g.conditions, networkingv1beta1.ConditionApplied, "see what the message names", pageApplied)...)
 		if !slices.ContainsFunc(f.PublicKeys, func(k networkingv1beta1.PublicKey) bool { return isOf(fc, &k) && len(k.Spec.PublicKey) > 0 }) {
@@ -312,6 +320,28 @@ func (f *Facts) findGateway(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 		}
 	}
 	return all
+}
+
+// findLostNodes returns the addresses of a server on node ports that are of no node any more.
+func (f *Facts) findLostNodes(ref string, g gateway) []Finding {
+	if g.service != corev1.ServiceTypeNodePort || f.Unreadable["Node"] != "" {
+		return nil
+	}
+	remaining := slices.Clone(g.endpoint.Addresses)
+	for _, n := range f.realNodes() {
+		remaining = slices.DeleteFunc(remaining, func(address string) bool {
+			return slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == address })
+		})
+	}
+	if len(remaining) == 0 {
+		return nil
+	}
+	found := newFailure(ref, fmt.Sprintf("of the addresses of its node port, these are of no node: %s", strings.Join(remaining, ", ")),
+		"see the log of liqo-controller-manager, which replaces them; the client needs the new ones: liqoctl network connect", pageGateway)
+	if len(remaining) < len(g.endpoint.Addresses) {
+		found = warningOf(found)
+	}
+	return []Finding{found}
 }
 
 func (f *Facts) findConnection(fc *liqov1beta1.ForeignCluster) (all []Finding) {
@@ -336,7 +366,7 @@ func (f *Facts) findConnection(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 		case c.Status.Value == networkingv1beta1.Connecting:
 			reason, text = "ConnectionPending", "the tunnel is being established"
 		case c.Status.Value != networkingv1beta1.Connected:
-			reason, text = "ConnectionError", "the tunnel is down"
+			reason, text = "ConnectionError", "the tunnel is down"+f.serverText(fc)
 		}
 		if reason == "" && c.Status.Lost == "" {
 			all = append(all, f.findLoweredMTU(fc, c)...)
@@ -349,6 +379,27 @@ func (f *Facts) findConnection(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 		all = append(all, newFailure(Ref("ForeignCluster", fc), "ConnectionMissing: there is no Connection with this cluster", guides["ConnectionMissing"].remedy, guides["ConnectionMissing"].page))
 	}
 	return all
+}
+
+// serverText returns ", its server is <address>:<port>/<protocol>" of the tunnel to a peer, with the type of the Service if the server is in this
+// cluster; "" if it is not known.
+func (f *Facts) serverText(fc *liqov1beta1.ForeignCluster) (text string) {
+	for _, g := range f.gatewaysOf(fc) {
+		if g.endpoint == nil || len(g.endpoint.Addresses) == 0 {
+			continue
+		}
+		var all []string
+		for _, port := range append(slices.Clone(g.endpoint.Ports), g.endpoint.Port) {
+			if port != 0 {
+				all = append(all, net.JoinHostPort(g.endpoint.Addresses[0], strconv.Itoa(int(port))))
+			}
+		}
+		text += fmt.Sprintf(", its server is %s/%s", strings.Join(all, " "), cmp.Or(ptr.Deref(g.endpoint.Protocol, ""), corev1.ProtocolUDP))
+		if g.service != "" {
+			text += fmt.Sprintf(", by a Service of type %s in this cluster", g.service)
+		}
+	}
+	return text
 }
 
 func newLargeLost(c *networkingv1beta1.Connection) Finding {

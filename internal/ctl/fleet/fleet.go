@@ -5,6 +5,7 @@ package fleet
 
 import (
 	"cmp"
+	"crypto/x509"
 	"fmt"
 	"maps"
 	"slices"
@@ -127,8 +128,6 @@ type summary struct {
 	pods []*corev1.Pod
 	// clusters are the clusters of virtual nodes, by node.
 	clusters map[string]string
-	// tenants are the peers of tenant namespaces.
-	tenants map[string]string
 	// onNode and ofUser are the requests of pods by virtual node, and by the user of a consumer.
 	onNode, ofUser map[string]corev1.ResourceList
 	count          map[string]int
@@ -136,14 +135,11 @@ type summary struct {
 
 func newSummary(f *Facts) *summary {
 	s := &summary{
-		Facts: f, clusters: map[string]string{}, tenants: map[string]string{},
+		Facts: f, clusters: map[string]string{},
 		onNode: map[string]corev1.ResourceList{}, ofUser: map[string]corev1.ResourceList{}, count: map[string]int{},
 	}
 	for i := range f.VirtualNodes {
 		s.clusters[f.VirtualNodes[i].Name] = string(f.VirtualNodes[i].Spec.ClusterID)
-	}
-	for i := range f.Namespaces {
-		s.tenants[f.Namespaces[i].Name] = f.Namespaces[i].Labels[names.RemoteClusterID]
 	}
 	seen := map[client.ObjectKey]bool{}
 	for _, list := range [][]corev1.Pod{f.OffloadedPods, f.Pods} {
@@ -211,7 +207,7 @@ func newPeer(fc *liqov1beta1.ForeignCluster) Peer {
 func (s *summary) newSlice(slice *authv1beta1.ResourceSlice) Slice {
 	accepted, alerts := diagnose.IsAccepted(slice)
 	out := Slice{
-		Peer: s.peerOf(slice), Namespace: slice.Namespace, Name: slice.Name, Action: diagnose.ActionOf(slice), Class: diagnose.ForeignText(string(slice.Spec.Class)),
+		Peer: s.PeerOf(slice), Namespace: slice.Namespace, Name: slice.Name, Action: diagnose.ActionOf(slice), Class: diagnose.ForeignText(string(slice.Spec.Class)),
 		Accepted: accepted, Alerts: boundAll(alerts), Asked: boundResources(slice.Spec.Resources), Granted: boundResources(slice.Status.Resources), Used: corev1.ResourceList{},
 	}
 	if slice.Labels[names.Replicated] == "true" {
@@ -228,11 +224,6 @@ func (s *summary) newSlice(slice *authv1beta1.ResourceSlice) Slice {
 		}
 	}
 	return out
-}
-
-// peerOf returns the peer of an object in a tenant namespace: by its label, else by the namespace.
-func (s *summary) peerOf(obj client.Object) string {
-	return cmp.Or(s.tenants[obj.GetNamespace()], obj.GetLabels()[names.RemoteClusterID])
 }
 
 func (s *summary) newVirtualNode(vn *offv1beta1.VirtualNode) VirtualNode {
@@ -291,25 +282,18 @@ func (s *summary) newPod(pod *corev1.Pod) Pod {
 // newCertificates returns the authority of the webhook, the certificates that peers issued, and those that this cluster issued to peers.
 func (s *summary) newCertificates() []Certificate {
 	all := []Certificate{}
-	add := func(object, issuer, of string, data []byte) {
-		if certificate, err := pki.ParseCertificate(data); err == nil {
-			all = append(all, Certificate{Object: object, Peer: of, Issuer: issuer, NotBefore: certificate.NotBefore.UTC(), NotAfter: certificate.NotAfter.UTC()})
-		}
+	add := func(object, issuer, of string, certificate *x509.Certificate) {
+		all = append(all, Certificate{Object: object, Peer: of, Issuer: issuer, NotBefore: certificate.NotBefore.UTC(), NotAfter: certificate.NotAfter.UTC()})
 	}
-	add("MutatingWebhookConfiguration "+names.WebhookConfiguration, s.ClusterID, "", s.WebhookAuthority)
-	for i := range s.Identities {
-		id := &s.Identities[i]
-		add(diagnose.Ref("Identity", id), string(id.Spec.ClusterID), string(id.Spec.ClusterID), id.Spec.AuthParams.SignedCRT)
+	if authority, err := pki.ParseCertificate(s.WebhookAuthority); err == nil {
+		add("MutatingWebhookConfiguration "+names.WebhookConfiguration, s.ClusterID, "", authority)
 	}
-	for i := range s.Tenants {
-		if t := &s.Tenants[i]; t.Status.AuthParams != nil {
-			add(diagnose.Ref("Tenant", t), s.ClusterID, string(t.Spec.ClusterID), t.Status.AuthParams.SignedCRT)
+	for _, c := range s.PeerCertificates() {
+		issuer := c.Peer
+		if c.IsIssued {
+			issuer = s.ClusterID
 		}
-	}
-	for i := range s.Slices {
-		if r := &s.Slices[i]; r.Status.AuthParams != nil && r.Labels[names.Replicated] == "true" {
-			add(diagnose.Ref("ResourceSlice", r), s.ClusterID, s.peerOf(r), r.Status.AuthParams.SignedCRT)
-		}
+		add(diagnose.Ref(c.Kind, c.Object), issuer, c.Peer, c.Certificate)
 	}
 	return all
 }

@@ -8,7 +8,6 @@ import (
 	"context"
 	"crypto/x509"
 	"encoding/pem"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -226,7 +225,7 @@ func findLateAuthority(bundles [][]byte, now time.Time) error {
 		if newest == nil {
 			continue
 		}
-		if err := checkExpiry(newest, now); err != nil {
+		if err := diagnose.CheckExpiry(newest, now); err != nil {
 			return err
 		}
 	}
@@ -311,7 +310,7 @@ func (f *Collector) FindCertificates(ctx context.Context, now time.Time) (all []
 		if err != nil || id.DeletionTimestamp != nil {
 			continue
 		}
-		if late := checkExpiry(certificate, now); late != nil {
+		if late := diagnose.CheckExpiry(certificate, now); late != nil {
 			found := newFinding(diagnose.Ref("Identity", id), fmt.Sprintf("the certificate of the Identity %s %s", key, late),
 				fmt.Sprintf("is the API server of %s reached?", id.Spec.ClusterID), "docs/troubleshooting.md#the-certificate-of-an-identity-ended-or-was-not-renewed")
 			found.Peer = string(id.Spec.ClusterID)
@@ -326,19 +325,4 @@ const pageCRD = "docs/troubleshooting.md#a-crd-is-missing-or-older-than-this-ver
 // newFinding returns a finding that fails a check.
 func newFinding(object, message, remedy, page string) diagnose.Finding {
 	return diagnose.Finding{Severity: diagnose.Failed, Object: object, Message: message, Remedy: remedy, Page: page}
-}
-
-// backdated is the time by which the signer of Kubernetes backdates the start of a certificate.
-const backdated = 5 * time.Minute
-
-// checkExpiry returns an error if a certificate has expired, or expires soon because its renewal is overdue.
-func checkExpiry(certificate *x509.Certificate, now time.Time) error {
-	end, life := certificate.NotAfter, certificate.NotAfter.Sub(certificate.NotBefore)-backdated
-	switch remaining := end.Sub(now); {
-	case remaining <= 0:
-		return errors.New("ended at " + end.UTC().Format(time.RFC3339))
-	case remaining < life/6:
-		return errors.New("ends at " + end.UTC().Format(time.RFC3339) + " and was not renewed")
-	}
-	return nil
 }

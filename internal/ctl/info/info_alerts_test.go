@@ -67,18 +67,18 @@ func TestCertificateOverdue(t *testing.T) {
 		6 * time.Hour:             "ended at 2026-11-01T06:00:00Z",
 	} {
 		got := ""
-		if err := checkExpiry(certificate, begin.Add(after)); err != nil {
+		if err := diagnose.CheckExpiry(certificate, begin.Add(after)); err != nil {
 			got = err.Error()
 		}
 		if got != want {
 			t.Errorf("after %s: %q, want %q", after, got, want)
 		}
 	}
-	short := lasting(t, begin, begin.Add(backdated+2*time.Minute)) // which is renewed 40 s before its end
-	if err := checkExpiry(short, short.NotAfter.Add(-39*time.Second)); err != nil {
+	short := lasting(t, begin, begin.Add((5+2)*time.Minute)) // backdated by 5 minutes, and renewed 40 s before its end
+	if err := diagnose.CheckExpiry(short, short.NotAfter.Add(-39*time.Second)); err != nil {
 		t.Errorf("a certificate that was backdated: %v", err)
 	}
-	if checkExpiry(short, short.NotAfter.Add(-time.Second)) == nil {
+	if diagnose.CheckExpiry(short, short.NotAfter.Add(-time.Second)) == nil {
 		t.Error("a certificate of two minutes is not late a second before its end")
 	}
 	if !isTrusting(pemOf(certificate), begin) || isTrusting(pemOf(certificate), begin.Add(7*time.Hour)) || isTrusting(nil, begin) {
