@@ -15,7 +15,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/utils/ptr"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -394,7 +393,11 @@ func (f *Facts) serverText(fc *liqov1beta1.ForeignCluster) (text string) {
 				all = append(all, net.JoinHostPort(g.endpoint.Addresses[0], strconv.Itoa(int(port))))
 			}
 		}
-		text += fmt.Sprintf(", its server is %s/%s", strings.Join(all, " "), cmp.Or(ptr.Deref(g.endpoint.Protocol, ""), corev1.ProtocolUDP))
+		protocol := corev1.ProtocolUDP
+		if g.endpoint.Protocol != nil {
+			protocol = *g.endpoint.Protocol
+		}
+		text += fmt.Sprintf(", its server is %s/%s", strings.Join(all, " "), protocol)
 		if g.service != "" {
 			text += fmt.Sprintf(", by a Service of type %s in this cluster", g.service)
 		}
