@@ -4,6 +4,7 @@
 package attacks
 
 import (
+	"strings"
 	"testing"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
@@ -296,5 +297,43 @@ func TestConsumerReplicas(t *testing.T) {
 		"ip_of_virtual_node":   {slice.create(exposedIP(remoteShop)), forbidden, plain},
 		"networks":             {controlPlane.patch(&networkingv1beta1.Configuration{ObjectMeta: replica(providerTenant, "attack", consumer.ID)}, `{"spec":null}`), forbidden, plain},
 		"virtual_node":         {controlPlane.create(&offv1beta1.VirtualNode{ObjectMeta: replica(providerTenant, "attack", consumer.ID)}), forbidden, plain},
+	})
+}
+
+// The consumer reports its networks, and where its gateway is, and with that more than it may.
+func TestConsumerReports(t *testing.T) {
+	var configurations networkingv1beta1.ConfigurationList
+	if err := provider.Client.List(t.Context(), &configurations, client.MatchingLabels{names.RemoteClusterID: consumer.ID}); err != nil || len(configurations.Items) != 1 {
+		t.Fatalf("there are %d Configurations of the consumer: %v", len(configurations.Items), err)
+	}
+	own := &configurations.Items[0]
+	newClient := func(name, of string) *networkingv1beta1.GatewayClient {
+		c := &networkingv1beta1.GatewayClient{ObjectMeta: metav1.ObjectMeta{Namespace: providerTenant, Name: name, Labels: map[string]string{names.RemoteClusterID: of}}}
+		c.Spec.ClientTemplateRef = corev1.ObjectReference{Kind: "WgGatewayClientTemplate", Namespace: names.LiqoNamespace, Name: "attacks-none"} // nothing runs
+		if err := provider.Client.Create(t.Context(), c); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { kubectl(t, provider, "", "delete", "gatewayclient", "-n", c.Namespace, c.Name) })
+		return c
+	}
+	mine, others := newClient("attacks-mine", consumer.ID), newClient("attacks-others", "cl-other")
+	const endpoint = `{"status":{"endpoint":{"addresses":["192.0.2.1"],"port":51840}}}`
+	networks := func(n int) string {
+		return `{"status":{"reportedRemote":{"cidr":{"pod":["10.200.0.0/16"` + strings.Repeat(`,"10.201.0.0/16"`, n-1) + `]}}}}`
+	}
+	addresses := `{"status":{"endpoint":{"port":51840,"addresses":["192.0.2.1"` + strings.Repeat(`,"192.0.2.2"`, 1000) + `]}}}`
+	moved, dialled := controlPlane.patchStatus(own, networks(16)), controlPlane.patchStatus(mine, endpoint)
+	runAttacks(t, map[string]attack{
+		"local_networks":      {controlPlane.patchStatus(own, `{"status":{"remote":{"cidr":{"pod":["10.96.0.0/16"]}}}}`), "may only change status.reportedRemote", moved},
+		"network_conditions":  {controlPlane.patchStatus(own, `{"status":{"conditions":null}}`), "may only change status.reportedRemote", moved},
+		"too_many_networks":   {controlPlane.patchStatus(own, networks(17)), "at most 16 networks", moved},
+		"networks_spec":       {controlPlane.patch(own, `{"spec":{"remote":{"cidr":{"pod":["10.96.0.0/16"]}}}}`), forbidden, moved},
+		"networks_elsewhere":  {controlPlane.patchStatus(&networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Namespace: otherTenant, Name: "attack"}}, networks(1)), forbidden, moved},
+		"gateway_of_another":  {controlPlane.patchStatus(others, endpoint), "GatewayClient that leads to it", dialled},
+		"gateway_address":     {controlPlane.patchStatus(mine, `{"status":{"internalEndpoint":{"ip":"10.200.1.9","node":"attack"}}}`), "may only change status.endpoint", dialled},
+		"gateway_replicas":    {controlPlane.patchStatus(mine, `{"status":{"replicas":[{"name":"attack","ip":"10.200.1.9"}]}}`), "may only change status.endpoint", dialled},
+		"too_many_endpoints":  {controlPlane.patchStatus(mine, addresses), "at most 1000 addresses", dialled},
+		"argument_as_address": {controlPlane.patchStatus(mine, `{"status":{"endpoint":{"addresses":["--insecure"],"port":51840}}}`), "addresses or names", dialled},
+		"gateway_spec":        {controlPlane.patch(mine, `{"spec":{"mtu":1280}}`), forbidden, dialled},
 	})
 }

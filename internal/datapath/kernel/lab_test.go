@@ -41,6 +41,9 @@ var (
 // world is the address of a host beside the nodes, which is their way to all others, too.
 const world = "172.29.1.100"
 
+// scanner is another address of that host, which has a route back to pods of peers by the node of the gateway.
+const scanner = "172.29.3.100"
+
 // labNodes are nodes of each cluster.
 var labNodes = []struct{ name, number, external, bridge, pods string }{
 	{"one", "1", "10.70.0.11", "10.200.1.1", "10.200.1.0/24"},
@@ -86,6 +89,7 @@ func newLab(t *testing.T, settings labSettings) *lab {
 		between.address(l, "br0", covered["a"]+"100/16")
 		between.address(l, "br0", covered["b"]+"100/16")
 	}
+	between.address(l, "br0", scanner+"/32")
 	l.watchStrays()
 	for _, c := range []string{"a", "b"} {
 		for _, n := range labNodes {
@@ -104,6 +108,9 @@ func newLab(t *testing.T, settings labSettings) *lab {
 			l.kernels[at] = l.spaces[at].open(t)
 			l.kubernetes(at)
 		}
+	}
+	if !l.covered {
+		between.route(l, l.seen("a"), l.outer("a")+"1", "br0")
 	}
 	l.connectGateways()
 	l.apply()
@@ -315,6 +322,7 @@ func (l *lab) cluster(name string) plan.Cluster {
 		Aliases: []plan.TranslatedIP{
 			{Of: object("IP", "printer"), Alias: addr("10.70.0.21"), Address: addr(world), Masquerade: true},
 			{Of: object("IP", "node-exporter"), Alias: addr("10.70.0.22"), Address: addr(l.outer(name) + "2")},
+			{Of: object("IP", "scanner"), Alias: addr("10.70.0.24"), Address: addr(scanner)},
 			{Of: object("IP", "external-ip"), Alias: addr("10.70.0.23"), Address: addr(l.outer(name) + "1"), Masquerade: true},
 		},
 	}
@@ -373,6 +381,7 @@ func (l *lab) disconnect(cluster string) {
 // serve has somebody listen wherever packets may come to, and where none may.
 func (l *lab) serve() {
 	echo(l.T, l.spaces["world"], addr(world))
+	echo(l.T, l.spaces["world"], addr(scanner))
 	for _, p := range labPods {
 		echo(l.T, l.spaces[p.name], addr(p.address))
 	}

@@ -58,6 +58,8 @@ var ways = []struct{ name, from, to, server string }{
 
 	{"an alias of a host, masqueraded", "b/pod", "10.68.0.21:7", "172.29.1.1"},
 	{"an alias of a host, from a node", "b/two", "10.68.0.21:7", "172.29.1.1"},
+	{"an alias of a host, not masqueraded", "b/pod", "10.68.0.24:7", "10.71.1.5"},
+	{"an alias of a host, not masqueraded, from another node", "b/far", "10.68.0.24:7", "10.71.2.7"},
 	{"an alias of a node", "b/pod", "10.68.0.22:7", "10.71.1.5"},
 	{"an alias of a node, from a node", "b/one", "10.68.0.22:7", "10.68.0.11"},
 	{"an alias of a node, for this cluster too", "b/far", "10.68.0.23:7", "10.71.2.7"},
