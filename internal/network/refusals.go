@@ -106,7 +106,7 @@ func changesDecision(e event.UpdateEvent) bool {
 	case *ipamv1alpha1.IP:
 		was, stood, _ := plan.AliasOf(e.ObjectOld.(*ipamv1alpha1.IP))
 		is, stands, _ := plan.AliasOf(now)
-		return !was.IsSameTranslation(is) || stood != stands
+		return !was.IsSameTranslation(is) || was.Masquerade != is.Masquerade || stood != stands
 	}
 	return true
 }
@@ -129,9 +129,14 @@ func (r *problemReporter) syncAll(ctx context.Context) error {
 			refused[p.Of] = append(refused[p.Of], p)
 		}
 	}
+	outside := plan.FindOutsideHosts(seen.cluster)
 	var errs []error
 	for _, s := range seen.subjects {
-		errs = append(errs, r.writeCondition(ctx, s.obj, refused[s.of]))
+		want := problemCondition(refused[s.of])
+		if want == nil && slices.Contains(outside, s.of) {
+			want = routeCondition(s.obj.(*ipamv1alpha1.IP))
+		}
+		errs = append(errs, r.writeCondition(ctx, s.obj, want))
 	}
 	return errors.Join(errs...)
 }
@@ -240,13 +245,12 @@ func (r *problemReporter) readIPs(ctx context.Context, out *clusterSnapshot) err
 }
 
 // writeCondition writes the condition of an object if it changed, and emits an event after the write.
-func (r *problemReporter) writeCondition(ctx context.Context, obj client.Object, problems []plan.Problem) error {
+func (r *problemReporter) writeCondition(ctx context.Context, obj client.Object, is *metav1.Condition) error {
 	was := apimeta.FindStatusCondition(*conditionsOf(obj), networkingv1beta1.ConditionApplied)
-	if was == nil && len(problems) == 0 || obj.GetDeletionTimestamp() != nil {
+	if was == nil && is == nil || obj.GetDeletionTimestamp() != nil {
 		return nil
 	}
 	changed := obj.DeepCopyObject().(client.Object)
-	is := problemCondition(problems)
 	if is == nil {
 		apimeta.RemoveStatusCondition(conditionsOf(changed), networkingv1beta1.ConditionApplied)
 	} else if is.ObservedGeneration = obj.GetGeneration(); !apimeta.SetStatusCondition(conditionsOf(changed), *is) {
@@ -258,10 +262,11 @@ func (r *problemReporter) writeCondition(ctx context.Context, obj client.Object,
 	} else if err != nil {
 		return fmt.Errorf("writing the status of %s: %w", client.ObjectKeyFromObject(obj), err)
 	}
-	switch {
-	case is == nil:
+	isFalse := func(c *metav1.Condition) bool { return c != nil && c.Status == metav1.ConditionFalse }
+	if isFalse(was) && !isFalse(is) {
 		r.events.Eventf(obj, nil, corev1.EventTypeNormal, reasonApplied, "Apply", "nothing of it is left out any more")
-	case was == nil || was.Reason != is.Reason || was.Message != is.Message:
+	}
+	if is != nil && (was == nil || was.Reason != is.Reason || was.Message != is.Message) {
 		r.events.Eventf(obj, nil, corev1.EventTypeWarning, is.Reason, "Apply", "%s", is.Message)
 	}
 	return nil
@@ -279,6 +284,14 @@ func problemCondition(problems []plan.Problem) *metav1.Condition {
 	return &metav1.Condition{
 		Type: networkingv1beta1.ConditionApplied, Status: metav1.ConditionFalse,
 		Reason: problems[0].Reason, Message: kube.Note(strings.Join(messages, "; ")),
+	}
+}
+
+// routeCondition returns the condition of an IP whose host needs a route back, which nobody in the cluster can see.
+func routeCondition(ip *ipamv1alpha1.IP) *metav1.Condition {
+	return &metav1.Condition{
+		Type: networkingv1beta1.ConditionApplied, Status: metav1.ConditionTrue, Reason: plan.ReasonRouteNeeded,
+		Message: fmt.Sprintf("%s sees the addresses of peers: give it a route back to status.remote.cidr of their Configurations by the nodes, or set spec.masquerade", ip.Spec.IP),
 	}
 }
 

@@ -83,7 +83,7 @@ func (s *testEnv) seen(peer string, pod, external networkingv1beta1.CIDR) *netwo
 // ip is an IP that has its address.
 func (s *testEnv) ip(name string, address, alias networkingv1beta1.IP) *ipamv1alpha1.IP {
 	s.Helper()
-	ip := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: name}, Spec: ipamv1alpha1.IPSpec{IP: address}}
+	ip := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: name}, Spec: ipamv1alpha1.IPSpec{IP: address, Masquerade: new(true)}}
 	s.createTemporary(ip)
 	testkit.UpdateStatus(s.T, s.c.Client, ip, func(ip *ipamv1alpha1.IP) {
 		ip.Status.IP, ip.Status.CIDR = alias, "10.70.0.0/16"
@@ -105,7 +105,7 @@ func (s *testEnv) wantApplied(obj client.Object, reason, text string) {
 		switch {
 		case c == nil && reason == "":
 			return nil
-		case c == nil || c.Reason != reason || c.Status != metav1.ConditionFalse || c.ObservedGeneration != obj.GetGeneration() || !strings.Contains(c.Message, text):
+		case c == nil || c.Reason != reason || (c.Status == metav1.ConditionTrue) != (reason == plan.ReasonRouteNeeded) || c.ObservedGeneration != obj.GetGeneration() || !strings.Contains(c.Message, text):
 			return fmt.Errorf("%s: condition %+v, want %s with %q", obj.GetName(), c, reason, text)
 		}
 		return nil
@@ -129,6 +129,11 @@ func TestUnappliedObjects(t *testing.T) {
 	s.wantApplied(second, plan.ReasonAnotherGateway, "GatewayServer "+s.where+"/first")
 	s.wantApplied(stray, plan.ReasonConfigurationElsewhere, "Configuration "+s.where+"/rome")
 
+	far := s.ip("far", "192.0.2.7", "10.70.0.27")
+	testkit.Update(t, s.c.Client, far, func(ip *ipamv1alpha1.IP) { ip.Spec.Masquerade = nil })
+	s.wantApplied(far, plan.ReasonRouteNeeded, "192.0.2.7 sees the addresses of peers")
+	testkit.Update(t, s.c.Client, far, func(ip *ipamv1alpha1.IP) { ip.Spec.Masquerade = new(true) })
+	s.wantApplied(far, "", "")
 	alias, other := s.ip("a", "192.0.2.1", "10.70.0.21"), s.ip("b", "192.0.2.1", "10.70.0.22")
 	nowhere := s.ip("c", "169.254.169.254", "10.70.0.23")
 	s.wantApplied(other, plan.ReasonAnotherIP, "10.70.0.21")
@@ -180,8 +185,9 @@ func TestProblemPredicates(t *testing.T) {
 		"a condition of an IP": {ip(same), ip(func(ip *ipamv1alpha1.IP) {
 			ip.Status.Conditions = []metav1.Condition{{Type: ipamv1alpha1.ConditionAllocated}}
 		}), false},
-		"an IP that gets its address": {ip(func(ip *ipamv1alpha1.IP) { ip.Status.IP = "" }), ip(same), true},
-		"an IP that goes":             {ip(same), ip(func(ip *ipamv1alpha1.IP) { ip.DeletionTimestamp = new(metav1.Now()) }), true},
+		"who sees the client of an IP": {ip(same), ip(func(ip *ipamv1alpha1.IP) { ip.Spec.Masquerade = new(true) }), true},
+		"an IP that gets its address":  {ip(func(ip *ipamv1alpha1.IP) { ip.Status.IP = "" }), ip(same), true},
+		"an IP that goes":              {ip(same), ip(func(ip *ipamv1alpha1.IP) { ip.DeletionTimestamp = new(metav1.Now()) }), true},
 		"which peers a node reaches": {&networkingv1beta1.InternalNode{}, &networkingv1beta1.InternalNode{Status: networkingv1beta1.InternalNodeStatus{
 			Peers: []networkingv1beta1.InternalNodePeer{{ClusterID: "rome"}},
 		}}, false},

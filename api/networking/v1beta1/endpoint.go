@@ -12,8 +12,8 @@ import (
 // reachable.
 const ConditionGatewayReady = "Ready"
 
-// ConditionApplied is False on a Configuration, a gateway or an IP while nodes or gateways leave part of the object out, and absent
-// otherwise.
+// ConditionApplied is False on a Configuration, a gateway or an IP while nodes or gateways leave part of the object out, True on an IP
+// whose host needs a route back to peers, and absent otherwise.
 const ConditionApplied = "Applied"
 
 // EndpointStatus is where a gateway can be reached.

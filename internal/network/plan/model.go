@@ -79,6 +79,26 @@ func Refused(c Cluster) []Problem {
 	return sortedProblems(slices.DeleteFunc(s.problems, func(p Problem) bool { return p.Reason == "" }))
 }
 
+// FindOutsideHosts returns the IPs without masquerade of hosts outside of the cluster: such a host sees the peer's address, and needs a route back.
+func FindOutsideHosts(c Cluster) []Object {
+	s := newModel(c, netip.Addr{}, Object{})
+	inside := slices.Concat(s.pods, s.services)
+	for _, m := range s.members {
+		inside = slices.Concat(inside, m.PodCIDRs, hostPrefixes(m.nodeAddresses()...))
+	}
+	for _, t := range c.Taken {
+		inside = append(inside, t.Prefix)
+	}
+	inside = prefixSet(inside)
+	var out []Object
+	for _, a := range s.aliases {
+		if _, ofPeer := s.networkAt(a.Address); !a.Masquerade && !ofPeer && !containsAddr(inside, a.Address) {
+			out = append(out, a.Of)
+		}
+	}
+	return out
+}
+
 func (s *model) addProblem(of Object, format string, args ...any) {
 	s.reject("", of, format, args...)
 }

@@ -50,6 +50,8 @@ const (
 	ReasonNetworkInTheWay = "NetworkInTheWay"
 	// ReasonAnotherIP: an older IP has the address or the translated IP.
 	ReasonAnotherIP = "AnotherIP"
+	// ReasonRouteNeeded: the host of an IP without masquerade has to know a route back to the peer. Nothing is left out.
+	ReasonRouteNeeded = "RouteNeeded"
 	// ReasonUnusableAddress: the address of an IP, or its translated IP, is not routable.
 	ReasonUnusableAddress = "UnusableAddress"
 )

@@ -654,6 +654,20 @@ func TestGatewayNodes(t *testing.T) {
 	}
 }
 
+func TestOutsideHosts(t *testing.T) {
+	c := milan()
+	c.Taken = []ReservedPrefix{{nets("198.51.100.1/32")[0], "address of Node worker-1"}}
+	c.Members[1].PodCIDRs = append(c.Members[1].PodCIDRs, nets("10.210.7.3/32")...)
+	c.Aliases = []TranslatedIP{
+		alias("host", "10.70.0.21", "192.0.2.1", false), alias("masqueraded", "10.70.0.22", "192.0.2.2", true), alias("pod", "10.70.0.23", "10.200.2.7", false),
+		alias("service", "10.70.0.24", "10.96.0.1", false), alias("node", "10.70.0.25", "172.29.1.1", false), alias("public-address-of-node", "10.70.0.26", "198.51.100.1", false),
+		alias("pod-of-peer", "10.70.0.27", "10.71.1.5", false), alias("pod-outside", "10.70.0.28", "10.210.7.3", false), alias("unusable", "10.70.0.29", "127.0.0.1", false),
+	}
+	if diff := cmp.Diff([]Object{c.Aliases[0].Of}, FindOutsideHosts(c)); diff != "" {
+		t.Error(diff)
+	}
+}
+
 // Pods of a node that a CNI gave addresses outside of the cluster's pod networks are routed, and those in the place of a peer's network change nothing
 // for the peer, whichever node reports them.
 func TestPodsOutsidePodNetworks(t *testing.T) {
