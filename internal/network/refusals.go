@@ -287,7 +287,7 @@ func problemCondition(problems []plan.Problem) *metav1.Condition {
 	}
 }
 
-// routeCondition returns the condition of an IP whose host needs a route back, which nobody in the cluster can see.
+// routeCondition returns the condition of an IP whose host needs a route back: the cluster cannot see whether the host has one.
 func routeCondition(ip *ipamv1alpha1.IP) *metav1.Condition {
 	return &metav1.Condition{
 		Type: networkingv1beta1.ConditionApplied, Status: metav1.ConditionTrue, Reason: plan.ReasonRouteNeeded,
