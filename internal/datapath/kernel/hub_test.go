@@ -4,14 +4,17 @@
 package kernel
 
 import (
+	"context"
 	"fmt"
 	"maps"
+	"net"
 	"net/netip"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/datapath/wg"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
@@ -20,14 +23,16 @@ import (
 )
 
 // The hub lab is a hub a with two leaves b and c, whose networks are all equal. Both leaves are peers of the hub only: each knows pods of the
-// other one by aliases of the hub. The gateways of the hub are on different nodes.
+// other one by aliases of the hub. The gateways of the hub are on different nodes; that to b has a standby.
 const (
 	hubToB, hubToC = "a/to-b-gateway", "a/to-c-gateway"
+	hubStandby     = "a/to-b-standby"
 	leafGateway    = "10.200.1.9"
 )
 
 var hubPods = []struct{ name, node, address string }{
 	{"a/pod", "a/one", "10.200.1.5"}, {"a/far", "a/two", "10.200.2.7"}, {hubToB, "a/one", "10.200.1.8"}, {hubToC, "a/two", "10.200.2.8"},
+	{hubStandby, "a/two", "10.200.2.10"},
 	{"b/pod", "b/one", "10.200.1.5"}, {"b/gateway", "b/one", leafGateway},
 	{"c/pod", "c/one", "10.200.1.5"}, {"c/plain", "c/one", "10.200.1.6"}, {"c/gateway", "c/one", leafGateway},
 }
@@ -54,6 +59,18 @@ var hubDead = []struct{ name, from, to, frame, at, counter string }{
 	{"gateway in the name of pod of other leaf", hubToC, "10.200.1.1:6091", "10.71.1.5", "a/one", plan.CounterOuter},
 	{"gateway to other gateway, in the name of its leaf", hubToC, "10.200.1.8:6091", "10.71.1.5", hubToB, plan.CounterOuter},
 	{"pod to gateway, in the name of a leaf", "a/pod", "10.200.1.8:6091", "10.69.1.5", hubToB, plan.CounterOuter},
+	{"standby in the name of pod of other leaf", hubStandby, "10.200.1.1:6091", "10.69.1.5", "a/one", plan.CounterOuter},
+	{"standby in the name of a pod", hubStandby, "10.200.1.1:6091", "10.200.2.7", "a/one", plan.CounterOuter},
+	{"standby to other gateway, in the name of its leaf", hubStandby, "10.200.2.8:6091", "10.69.1.5", hubToC, plan.CounterOuter},
+	{"standby to active gateway, in the name of their leaf", hubStandby, "10.200.1.8:6091", "10.71.1.5", hubToB, plan.CounterOuter},
+	{"pod to standby, in the name of its leaf", "a/pod", "10.200.2.10:6091", "10.71.1.5", hubStandby, plan.CounterOuter},
+	{"leaf to standby", "b/gateway", "10.200.2.10:6091", "loose", "a/two", plan.CounterFreshElsewhere},
+}
+
+// hubFrames are frames of the standby in the name of its leaf, which may have become active a moment ago: who gets them, and whose they are there.
+var hubFrames = []struct{ name, to, mac, inner, at, source string }{
+	{"to a node", "10.200.1.1:6091", "02:6c:0a:46:00:0b", "10.200.1.5:9", "a/pod", "10.71.1.5"},
+	{"to the gateway of the other leaf", "10.200.2.8:6091", "02:6c:0a:c8:02:08", "10.69.1.5:9", "c/pod", "10.68.0.31"},
 }
 
 func newHubLab(t *testing.T, settings labSettings) *lab {
@@ -73,11 +90,14 @@ func newHubLab(t *testing.T, settings labSettings) *lab {
 		echo(t, l.spaces[p.name], addr(p.address))
 	}
 	for _, at := range slices.Sorted(maps.Keys(l.spaces)) {
-		if strings.HasSuffix(at, "gateway") || strings.HasSuffix(at, "/one") || strings.HasSuffix(at, "/two") {
+		if strings.HasSuffix(at, "gateway") || at == hubStandby || strings.HasSuffix(at, "/one") || strings.HasSuffix(at, "/two") {
 			l.kernels[at] = l.spaces[at].open(t)
 			l.kubernetes(at)
 		}
 	}
+	private, _, err := pki.NewTunnelKey()
+	fatal(t, err)
+	l.tunnel(hubStandby, wg.Config{MTU: names.DefaultMTU, PrivateKey: private, Mark: names.TunnelMark})
 	for i, ends := range [][2]string{{"b/gateway", hubToB}, {"c/gateway", hubToC}} {
 		l.connectLeaf(ends[0], ends[1], fmt.Sprintf("172.29.%d.1:%d", i+2, tunnelPort))
 	}
@@ -126,6 +146,7 @@ func hubCluster(name string) plan.Cluster {
 	case "a":
 		add("b", "10.71.0.0/16", "10.68.0.0/16", "10.200.1.8")
 		add("c", "10.69.0.0/16", "10.64.0.0/16", "10.200.2.8")
+		out.Tunnels[0].Standby = []netip.Addr{addr("10.200.2.10")}
 		member("one", "172.29.1.1", "10.70.0.11", "10.200.1.1", "10.200.1.0/24")
 		member("two", "172.29.1.2", "10.70.0.12", "10.200.2.1", "10.200.2.0/24")
 		for pod, alias := range map[string]string{"10.71.1.5": "10.70.0.31", "10.69.1.5": "10.70.0.32"} {
@@ -160,11 +181,46 @@ func (l *lab) applyHub() {
 			if at == hubToC {
 				node = "two"
 			}
-			state, problems := plan.Gateway(plan.GatewayInput{Cluster: known, Of: tunnel.Of, Peer: tunnel.Peer, Address: tunnel.Active, Node: node, Server: c != "a"})
-			if changes := l.kernels[at].mustApply(l, state); len(problems)+len(changes.Waiting) > 0 {
-				l.Fatalf("%s: %v, and waiting for %v", at, problems, changes.Waiting)
+			l.applyGateway(at, plan.GatewayInput{Cluster: known, Of: tunnel.Of, Peer: tunnel.Peer, Address: tunnel.Active, Node: node, Server: c != "a"})
+			for _, standby := range tunnel.Standby {
+				l.applyGateway(hubStandby, plan.GatewayInput{Cluster: known, Of: tunnel.Of, Peer: tunnel.Peer, Address: standby, Node: "two"})
 			}
 		}
+	}
+}
+
+func (l *lab) applyGateway(at string, in plan.GatewayInput) {
+	l.Helper()
+	state, problems := plan.Gateway(in)
+	if changes := l.kernels[at].mustApply(l, state); len(problems)+len(changes.Waiting) > 0 {
+		l.Fatalf("%s: %v, and waiting for %v", at, problems, changes.Waiting)
+	}
+}
+
+// frameOf is the payload of a packet of the fabric that carries a datagram.
+func frameOf(t *testing.T, mac, source, to string) []byte {
+	t.Helper()
+	hardware, err := net.ParseMAC(mac)
+	fatal(t, err)
+	frame := vxlan(addr(source))[:udpless]
+	copy(frame[vxlanHeader:], hardware)
+	return append(frame, packetOf(datapath.UDP, addr(source), netip.MustParseAddrPort(to))...)
+}
+
+// takes sends, and waits until a pod gets a datagram on port 9.
+func (l *lab) takes(t *testing.T, at, source string, send func(context.Context) error, from string) {
+	t.Helper()
+	var conn *net.UDPConn
+	l.spaces[at].inside(t, func() (err error) {
+		conn, err = net.ListenUDP("udp4", &net.UDPAddr{Port: 9})
+		return err
+	})
+	defer conn.Close()
+	l.spaces[from].inside(t, func() error { return send(t.Context()) })
+	fatal(t, conn.SetReadDeadline(time.Now().Add(patience)))
+	_, by, err := conn.ReadFromUDPAddrPort(make([]byte, 100))
+	if err != nil || by.Addr().Unmap() != addr(source) {
+		t.Errorf("%s got a datagram of %s (%v), want one of %s", at, by, err, source)
 	}
 }
 
@@ -183,6 +239,11 @@ func TestHubPaths(t *testing.T) {
 				hops := "10.200.1.1 10.200.1.9 10.68.0.0 * 10.68.0.0 10.68.0.0 10.68.0.31"
 				l.spaces["c/pod"].inside(t, func() error { return traceRoute(addr("10.68.0.31"), strings.Fields(hops)) })
 			})
+			for _, frame := range hubFrames {
+				t.Run(strings.ReplaceAll("standby "+frame.name, " ", "_"), func(t *testing.T) {
+					l.takes(t, frame.at, frame.source, datagram(netip.MustParseAddrPort(frame.to), frameOf(t, frame.mac, "10.71.1.5", frame.inner)...), hubStandby)
+				})
+			}
 			l.only(nil)
 			l.valid()
 			refused := map[string]bool{}
@@ -194,6 +255,15 @@ func TestHubPaths(t *testing.T) {
 					}
 				})
 			}
+			t.Run("dropped_one_that_was_a_standby", func(t *testing.T) {
+				known := hubCluster("a")
+				known.Tunnels[0].Standby = nil
+				state, _ := plan.Node(plan.NodeInput{Cluster: known, Name: "one", RulePriority: l.priority})
+				l.kernels["a/one"].mustApply(l, state)
+				l.spaces[hubStandby].inside(t, func() error {
+					return l.refuses("a/one", plan.CounterOuter, datagram(netip.MustParseAddrPort("10.200.1.1:6091"), vxlan(addr("10.71.1.5"))...))
+				})
+			})
 			l.only(refused)
 			l.valid()
 		})
