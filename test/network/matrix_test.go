@@ -170,20 +170,19 @@ func TestMatrix(t *testing.T) {
 func newTestClusters(t *testing.T) []testCluster {
 	t.Helper()
 	sides := []testCluster{newTestCluster(t, a, b), newTestCluster(t, b, a)}
-	for i := range sides[0].nodes {
-		same := []corev1.Node{sides[0].nodes[i], sides[1].nodes[i]}
-		host := free(t, same)
-		for j, s := range sides {
-			next(t, same[j], host)
-			web(t, s.Cluster, same[j])
+	for _, s := range sides {
+		for _, n := range s.nodes {
+			start(t, s.Cluster, fmt.Sprintf(pod, "node-"+n.Name, n.Name, true, hostPort))
 		}
 	}
 	for i := range sides[0].nodes {
+		same := []corev1.Node{sides[0].nodes[i], sides[1].nodes[i]}
+		pods := podsAt(t, sides, same, func() int { return free(t, same) }, "pod-")
 		for j, s := range sides {
 			running(t, s.Cluster, "node-"+s.nodes[i].Name)
-			sides[j].pods = append(s.pods, running(t, s.Cluster, "pod-"+s.nodes[i].Name))
+			sides[j].pods = append(s.pods, pods[j])
 		}
-		if one, other := sides[0].pods[i].Status.PodIP, sides[1].pods[i].Status.PodIP; one != other {
+		if one, other := pods[0].Status.PodIP, pods[1].Status.PodIP; one != other {
 			t.Fatalf("pods have the addresses %s and %s, want the very same", one, other)
 		}
 	}
@@ -361,12 +360,6 @@ func localNodes(ctx context.Context, c *clusters.Cluster) ([]corev1.Node, error)
 	return slices.DeleteFunc(list.Items, func(n corev1.Node) bool { return n.Labels["liqo.io/type"] == "virtual-node" }), err
 }
 
-// web starts a pod and a process on a node.
-func web(t *testing.T, c *clusters.Cluster, on corev1.Node) {
-	t.Helper()
-	start(t, c, fmt.Sprintf(pod, "node-"+on.Name, on.Name, true, hostPort)+fmt.Sprintf(pod, "pod-"+on.Name, on.Name, false, port))
-}
-
 // twin runs a pod with an address, on the node that has the pods of that range.
 func twin(t *testing.T, of testCluster, address string) corev1.Pod {
 	t.Helper()
@@ -375,16 +368,40 @@ func twin(t *testing.T, of testCluster, address string) corev1.Pod {
 		if !netip.MustParsePrefix(n.Spec.PodCIDR).Contains(at) {
 			continue
 		}
-		next(t, n, int(at.As4()[3]))
-		start(t, of.Cluster, fmt.Sprintf(pod, "twin-"+n.Name, n.Name, false, port))
-		p := running(t, of.Cluster, "twin-"+n.Name)
-		if p.Status.PodIP != address {
-			t.Fatalf("the pod that was to have %s has %s", address, p.Status.PodIP)
-		}
-		return p
+		return podsAt(t, []testCluster{of}, []corev1.Node{n}, func() int { return int(at.As4()[3]) }, "twin-")[0]
 	}
 	t.Fatalf("no node of %s has pods beside %s", of.ID, address)
 	return corev1.Pod{}
+}
+
+// podsAt runs a pod on a node of each cluster, all with one last byte of their address: again if another pod that was made meanwhile got one of
+// these addresses.
+func podsAt(t *testing.T, of []testCluster, on []corev1.Node, host func() int, prefix string) []corev1.Pod {
+	t.Helper()
+	var others []string
+	for range 5 {
+		var pods []corev1.Pod
+		last := host()
+		for i, n := range on {
+			next(t, n, last)
+			start(t, of[i].Cluster, fmt.Sprintf(pod, prefix+n.Name, n.Name, false, port))
+		}
+		others = nil
+		for i, n := range on {
+			pods = append(pods, running(t, of[i].Cluster, prefix+n.Name))
+			if want := podAddress(n, last).String(); pods[i].Status.PodIP != want {
+				others = append(others, fmt.Sprintf("pod %s of %s has %s instead of %s", pods[i].Name, of[i].ID, pods[i].Status.PodIP, want))
+			}
+		}
+		if len(others) == 0 {
+			return pods
+		}
+		for i := range on {
+			kubectl(t, of[i].Cluster, "", "delete", "pod", "-n", pods[i].Namespace, pods[i].Name)
+		}
+	}
+	t.Fatalf("somebody else was faster each time: %s", strings.Join(others, "; "))
+	return nil
 }
 
 // start starts pods that end with the test.
