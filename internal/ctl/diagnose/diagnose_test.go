@@ -183,6 +183,8 @@ func TestRules(t *testing.T) {
 			[]string{"warning Configuration tenant/a: no ForeignCluster milan exists", "warning VirtualNode tenant/vn: no ForeignCluster turin exists"}},
 		"deletions/stuck": {Facts{Now: now, Slices: []authv1beta1.ResourceSlice{{ObjectMeta: leaving}}}, (*Facts).FindStuckDeletions,
 			[]string{"failed ResourceSlice tenant/leaving: it is being deleted for 1h0m0s, and waits for the finalizers liqo.io/x"}},
+		"deletions/slow": {Facts{Now: now.Add(-57 * time.Minute), Slices: []authv1beta1.ResourceSlice{{ObjectMeta: leaving}}}, (*Facts).FindStuckDeletions,
+			[]string{"warning ResourceSlice tenant/leaving: it is being deleted for 3m0s, and waits for the finalizers liqo.io/x"}},
 		"deletions/begun": {Facts{Now: now.Add(-59 * time.Minute), Slices: []authv1beta1.ResourceSlice{{ObjectMeta: leaving}}}, (*Facts).FindStuckDeletions, nil},
 		"tenant/cordoned": {Facts{Tenants: []authv1beta1.Tenant{{ObjectMeta: ofMilan("milan"), Spec: authv1beta1.TenantSpec{ClusterID: "milan", TenantCondition: authv1beta1.TenantConditionCordoned}}}},
 			func(f *Facts) []Finding { return f.findAuthentication(&milan[0]) }, []string{"warning Tenant tenant/milan: the Tenant is cordoned"}},

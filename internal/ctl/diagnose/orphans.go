@@ -18,8 +18,9 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// deletionPatience is how long the deletion of an object may take.
-const deletionPatience = 5 * time.Minute
+// deletionWarning and deletionFailure are how long the deletion of an object may take. That of a virtual node waits for its pods, which may take
+// more than the two minutes after which a fault has to be named.
+const deletionWarning, deletionFailure = 2 * time.Minute, 5 * time.Minute
 
 // eachOfPeers calls visit for the objects of peerings, with their kind and cluster ID.
 func (f *Facts) eachOfPeers(visit func(kind string, obj client.Object, id liqov1beta1.ClusterID)) {
@@ -78,11 +79,15 @@ func (f *Facts) eachOfPeers(visit func(kind string, obj client.Object, id liqov1
 func (f *Facts) FindStuckDeletions() (all []Finding) {
 	f.eachOfPeers(func(kind string, obj client.Object, _ liqov1beta1.ClusterID) {
 		deleted := obj.GetDeletionTimestamp()
-		if deleted == nil || f.Now.Sub(deleted.Time) < deletionPatience {
+		if deleted == nil || f.Now.Sub(deleted.Time) < deletionWarning {
 			return
 		}
-		all = append(all, newFailure(Ref(kind, obj), fmt.Sprintf("it is being deleted for %s, and waits for the finalizers %s", f.Now.Sub(deleted.Time).Round(time.Second), strings.Join(obj.GetFinalizers(), ", ")),
-			"see its events; if the peer is gone for good, run liqoctl force unpeer", pageDeletion))
+		found := newFailure(Ref(kind, obj), fmt.Sprintf("it is being deleted for %s, and waits for the finalizers %s", f.Now.Sub(deleted.Time).Round(time.Second), strings.Join(obj.GetFinalizers(), ", ")),
+			"see its events; if the peer is gone for good, run liqoctl force unpeer", pageDeletion)
+		if f.Now.Sub(deleted.Time) < deletionFailure {
+			found = warningOf(found)
+		}
+		all = append(all, found)
 	})
 	return all
 }

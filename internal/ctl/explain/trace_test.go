@@ -10,7 +10,6 @@ import (
 	"slices"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
@@ -383,7 +382,7 @@ func TestTraceFaults(t *testing.T) {
 			if works.to != "" {
 				to = works.to
 			}
-			began := time.Now()
+			requests := countReads(r.local, r.remote)
 			e := r.trace(t, "client", to, true)
 			stop := e.Stop()
 			if stop == nil || !slices.ContainsFunc(stop.Findings, func(f diagnose.Finding) bool {
@@ -391,7 +390,7 @@ func TestTraceFaults(t *testing.T) {
 			}) {
 				t.Errorf("%s of %s is not named:\n%s", fault.Object, fault.Page, r.textOf(e))
 			}
-			t.Logf("it took %s", time.Since(began))
+			requests.expectOnePass(t)
 		})
 	}
 }
