@@ -113,7 +113,9 @@ type aliasClaim struct {
 	network client.ObjectKey // the Network named by the IP; the zero value is the external CIDR
 	addr    netip.Addr       // allocated address; the zero value if none
 	within  netip.Prefix     // prefix of the address; unknown for a node
-	node    bool
+	// previous is the address that an IP without one had before.
+	previous netip.Addr
+	node     bool
 }
 
 func aliasOf(ip *ipamv1alpha1.IP) aliasClaim {
@@ -123,6 +125,8 @@ func aliasOf(ip *ipamv1alpha1.IP) aliasClaim {
 	}
 	if out.addr = storedAddr(string(ip.Status.IP)); out.addr.IsValid() {
 		out.within = parseStored(string(ip.Status.CIDR))
+	} else if len(ip.Status.PreviousIPs) > 0 {
+		out.previous = storedAddr(string(ip.Status.PreviousIPs[0]))
 	}
 	return out
 }
@@ -149,8 +153,8 @@ type allocations struct {
 	holders  map[netip.Addr]int          // number of IPs per address
 	last     map[netip.Prefix]netip.Addr // last allocated address per prefix
 	lastNode map[netip.Prefix]netip.Addr // last address allocated to a node, per prefix
-	// former has the addresses of deleted IPs and nodes: a successor of the name gets the same address, which peers may have stored.
-	former map[client.ObjectKey]netip.Addr
+	// previousAddresses are those of deleted IPs and nodes: a successor of the name gets the same address, which peers may have stored.
+	previousAddresses map[client.ObjectKey]netip.Addr
 	// gone holds tombstones: objects that are deleted for good, even if a stale cache still contains them.
 	gone map[types.UID]bool
 	// heard holds the objects with an event since a full read began: the read may be older than the event.
@@ -162,7 +166,7 @@ func newBook(installation string) *allocations {
 		installation: installation,
 		networks:     map[types.UID]networkClaim{}, aliases: map[types.UID]aliasClaim{},
 		holders: map[netip.Addr]int{}, last: map[netip.Prefix]netip.Addr{}, lastNode: map[netip.Prefix]netip.Addr{},
-		former: map[client.ObjectKey]netip.Addr{}, gone: map[types.UID]bool{}, heard: map[types.UID]bool{},
+		previousAddresses: map[client.ObjectKey]netip.Addr{}, gone: map[types.UID]bool{}, heard: map[types.UID]bool{},
 	}
 }
 
@@ -189,7 +193,7 @@ func (b *allocations) replaceAll(networks []ipamv1alpha1.Network, ips []ipamv1al
 	maps.DeleteFunc(b.networks, func(uid types.UID, _ networkClaim) bool { return !b.heard[uid] })
 	for uid := range b.aliases {
 		if !b.heard[uid] {
-			b.dropAlias(uid)
+			b.removeAlias(uid)
 		}
 	}
 }
@@ -212,16 +216,21 @@ func (b *allocations) removeObject(uid types.UID) {
 		clear(b.gone)
 	}
 	b.gone[uid] = true
-	if a := b.aliases[uid]; a.addr.IsValid() {
-		if len(b.former) >= manyGone {
-			clear(b.former)
-		}
-		b.former[a.key] = a.addr
-	}
 	delete(b.heard, uid)
 	delete(b.last, b.networks[uid].granted)
 	delete(b.lastNode, b.networks[uid].granted)
 	delete(b.networks, uid)
+	b.removeAlias(uid)
+}
+
+// removeAlias removes a deleted IP or node, whose successor may get its address.
+func (b *allocations) removeAlias(uid types.UID) {
+	if a := b.aliases[uid]; a.addr.IsValid() {
+		if len(b.previousAddresses) >= manyGone {
+			clear(b.previousAddresses)
+		}
+		b.previousAddresses[a.key] = a.addr
+	}
 	b.dropAlias(uid)
 }
 
@@ -251,6 +260,7 @@ func (b *allocations) putAlias(uid types.UID, a aliasClaim) {
 	b.aliases[uid] = a
 	if a.addr.IsValid() {
 		b.holders[a.addr]++
+		delete(b.previousAddresses, a.key)
 	}
 }
 
@@ -345,7 +355,7 @@ func (b *allocations) claimsOf(owner types.UID) []prefix.Claim {
 	}
 	for _, a := range b.aliases {
 		housed := slices.ContainsFunc(granted, func(n networkClaim) bool { return a.livesIn(n, n.granted) })
-		if a.addr.IsValid() && !housed && !(a.asksIn(me) && a.livesIn(me, me.want.Prefix)) {
+		if a.addr.IsValid() && !housed && !(a.asksIn(me) && me.want.Prefix.Contains(a.addr)) {
 			out = append(out, prefix.Claim{Prefix: netip.PrefixFrom(a.addr, a.addr.BitLen()), Apart: true, Of: a.String()})
 		}
 	}
@@ -371,22 +381,48 @@ func (a aliasClaim) String() string {
 }
 
 // freeAddress returns a free address of a Network for an IP, and false if exhausted: if it is free, the previous address of the IP or of its
-// predecessor, else the one with the same host bits, so that the address stays the same for peers that remap the Network alike. The part reserved
-// for nodes is excluded.
-func (b *allocations) freeAddress(n networkClaim, of client.ObjectKey, previous netip.Addr) (addr netip.Addr, ok bool) {
+// predecessor, else the one with the same host bits, so that the address stays the same for peers that remap the Network alike. Others get such
+// an address last. The part reserved for nodes is excluded.
+func (b *allocations) freeAddress(n networkClaim, of aliasClaim) (addr netip.Addr, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	kept := nodesPart(n)
 	taken := func(a netip.Addr) bool { return b.holders[a] > 0 || kept.Contains(a) }
-	if wanted := b.sameHost(n, of, previous); wanted.IsValid() {
+	if wanted := b.sameHost(n, of); wanted.IsValid() {
 		if addr, ok := prefix.Address(n.granted, n.reserved, wanted.Prev(), taken); ok && addr == wanted {
 			return addr, true
 		}
 	}
-	if addr, ok = prefix.Address(n.granted, n.reserved, b.last[n.granted], taken); ok {
+	awaited := map[netip.Addr]bool{}
+	for _, a := range b.aliases {
+		if !a.node && a.asksIn(n) && !n.granted.Contains(a.addr) {
+			awaited[b.sameHost(n, a)] = true
+		}
+	}
+	addr, ok = prefix.Address(n.granted, n.reserved, b.last[n.granted], func(a netip.Addr) bool { return taken(a) || awaited[a] })
+	if !ok {
+		addr, ok = prefix.Address(n.granted, n.reserved, b.last[n.granted], taken)
+	}
+	if ok {
 		b.last[n.granted] = addr
 	}
 	return addr, ok
+}
+
+// sameHost returns the address of a Network with the host bits of the one that an IP or node, or its predecessor, has or had; the zero value for
+// none.
+func (b *allocations) sameHost(n networkClaim, of aliasClaim) netip.Addr {
+	had := of.addr
+	if !had.IsValid() {
+		had = of.previous
+	}
+	if former, known := b.previousAddresses[of.key]; known && !had.IsValid() {
+		had = former
+	}
+	if !had.IsValid() || had.BitLen() != n.granted.Addr().BitLen() {
+		return netip.Addr{}
+	}
+	return prefix.Move(had, n.granted) // itself, if it is of the Network
 }
 
 // lostAddresses returns a function that reports whether the Network of an IP's address is gone, or being deleted, and another one takes its
@@ -399,25 +435,12 @@ func (b *allocations) lostAddresses() func(aliasClaim) bool {
 	}
 }
 
-// sameHost returns the address of a Network with the host bits of the one that the predecessor of a name had, else of the previous one; the zero
-// value for none.
-func (b *allocations) sameHost(n networkClaim, of client.ObjectKey, previous netip.Addr) netip.Addr {
-	if former, known := b.former[of]; known {
-		delete(b.former, of)
-		previous = former
-	}
-	if !previous.IsValid() || previous.BitLen() != n.granted.Addr().BitLen() {
-		return netip.Addr{}
-	}
-	return prefix.Move(previous, n.granted) // itself, if it is of the Network
-}
-
 // freeForNode is freeAddress for a node, whose address is from the end of the external CIDR.
-func (b *allocations) freeForNode(n networkClaim, name string) (addr netip.Addr, ok bool) {
+func (b *allocations) freeForNode(n networkClaim, of aliasClaim) (addr netip.Addr, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	taken := func(a netip.Addr) bool { return b.holders[a] > 0 }
-	if wanted := b.sameHost(n, client.ObjectKey{Name: name}, netip.Addr{}); nodesPart(n).Contains(wanted) && !taken(wanted) {
+	if wanted := b.sameHost(n, of); nodesPart(n).Contains(wanted) && !taken(wanted) {
 		return wanted, true
 	}
 	if addr, ok = prefix.AddressFromTheEnd(n.granted, n.reserved, b.lastNode[n.granted], taken); ok {

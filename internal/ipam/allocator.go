@@ -51,16 +51,14 @@ type allocator struct {
 	granting sync.Mutex // guards the fields below
 	lock     allocationLock
 	read     time.Time // time of the last full read of the API server
+	started  time.Time // of this process
 }
 
 // toNetwork allocates a prefix to a Network without one. It returns the updated Network, nil if there was no write. The error is Invalid if no
 // prefix is available.
 func (l *allocator) toNetwork(ctx context.Context, n *ipamv1alpha1.Network) (*ipamv1alpha1.Network, error) {
 	if known, ok := l.networkOf(n.UID); ok && known.granted.IsValid() {
-		return nil, kube.Wait(0, "the allocation is not in the cache yet")
-	}
-	if err := l.awaitPredecessor(n); err != nil {
-		return nil, err
+		return nil, allocationNotCached()
 	}
 	written, err := l.grantAddress(ctx, n.UID, func() (*grantRecord, error) {
 		known, ok := l.networkOf(n.UID)
@@ -68,9 +66,12 @@ func (l *allocator) toNetwork(ctx context.Context, n *ipamv1alpha1.Network) (*ip
 		case !ok:
 			return nil, notYetCached()
 		case known.granted.IsValid():
-			return nil, nil
+			return nil, allocationNotCached()
 		case !known.want.Prefix.IsValid():
 			return nil, kube.Invalid(reasonInvalidCIDR, fmt.Errorf("%q is not written as a prefix is: without leading zeros, and IPv4 not as IPv6", n.Spec.CIDR))
+		}
+		if err := l.awaitPredecessor(n); err != nil {
+			return nil, err
 		}
 		nodes, err := l.nodes(ctx)
 		if err != nil {
@@ -86,13 +87,17 @@ func (l *allocator) toNetwork(ctx context.Context, n *ipamv1alpha1.Network) (*ip
 	return now, err
 }
 
-// predecessorPatience limits the wait for a prefix that another Network still has.
-const predecessorPatience = 30 * time.Second
+// predecessorTimeout limits the wait for a prefix that another Network still has, since the new one and this process exist.
+const predecessorTimeout = 30 * time.Second
 
 // awaitPredecessor returns a Wait while another Network of the namespace has the prefix that a new one prefers: it is about to be deleted.
 func (l *allocator) awaitPredecessor(n *ipamv1alpha1.Network) error {
-	preferred, more := parsePrefix(n.Annotations[names.PreferredCIDR]), predecessorPatience-time.Since(n.CreationTimestamp.Time)
-	if !preferred.IsValid() || more <= 0 {
+	since := n.CreationTimestamp.Time
+	if l.started.After(since) {
+		since = l.started
+	}
+	preferred, remaining := parsePrefix(n.Annotations[names.PreferredCIDR]), predecessorTimeout-time.Since(since)
+	if !preferred.IsValid() || remaining <= 0 {
 		return nil
 	}
 	of := l.networksThat(func(o networkClaim) bool {
@@ -101,7 +106,13 @@ func (l *allocator) awaitPredecessor(n *ipamv1alpha1.Network) error {
 	if len(of) == 0 {
 		return nil
 	}
-	return kube.Wait(more, fmt.Sprintf("the Network %s, whose prefix this one gets, is being deleted", of[0].key))
+	return kube.Wait(remaining, fmt.Sprintf("the Network %s, whose prefix this one gets, is being deleted", of[0].key))
+}
+
+// allocationNotCached is the result for an object whose allocation is known, but not in the object as read. The allocation may just have been removed:
+// then no event follows.
+func allocationNotCached() error {
+	return kube.Wait(time.Second, "the allocation is not in the cache yet")
 }
 
 // notYetCached is the result for an object without any event so far: the informer will deliver one, or the object is deleted.
@@ -121,29 +132,21 @@ func invalidError(err error) error {
 // toIP is toNetwork for an IP without an address.
 func (l *allocator) toIP(ctx context.Context, ip *ipamv1alpha1.IP) (*ipamv1alpha1.IP, error) {
 	grant := grantRecord{Kind: kindIP, Namespace: ip.Namespace, Name: ip.Name, UID: ip.UID}
-	var previous netip.Addr
-	if len(ip.Status.PreviousIPs) > 0 {
-		previous = storedAddr(string(ip.Status.PreviousIPs[0]))
-	}
-	free := func(n networkClaim) (netip.Addr, bool) {
-		return l.freeAddress(n, client.ObjectKeyFromObject(ip), previous)
-	}
-	written, err := l.grantFree(ctx, grant, ip.Status.CIDR != "", free)
+	written, err := l.grantFree(ctx, grant, ip.Status.CIDR != "", l.freeAddress)
 	now, _ := written.(*ipamv1alpha1.IP)
 	return now, err
 }
 
 // toNode is toNetwork for a node without an external address.
 func (l *allocator) toNode(ctx context.Context, n *networkingv1beta1.InternalNode) error {
-	free := func(of networkClaim) (netip.Addr, bool) { return l.freeForNode(of, n.Name) }
-	_, err := l.grantFree(ctx, grantRecord{Kind: kindNode, Name: n.Name, UID: n.UID}, false, free)
+	_, err := l.grantFree(ctx, grantRecord{Kind: kindNode, Name: n.Name, UID: n.UID}, false, l.freeForNode)
 	return err
 }
 
 // grantFree grants the address that free finds in a Network. bound reports that the status names a prefix without an address.
-func (l *allocator) grantFree(ctx context.Context, grant grantRecord, bound bool, free func(networkClaim) (netip.Addr, bool)) (client.Object, error) {
+func (l *allocator) grantFree(ctx context.Context, grant grantRecord, bound bool, free func(networkClaim, aliasClaim) (netip.Addr, bool)) (client.Object, error) {
 	if known, ok := l.aliasOf(grant.UID); ok && known.addr.IsValid() {
-		return nil, kube.Wait(0, "the allocation is not in the cache yet")
+		return nil, allocationNotCached()
 	}
 	return l.grantAddress(ctx, grant.UID, func() (*grantRecord, error) {
 		known, ok := l.aliasOf(grant.UID)
@@ -151,7 +154,7 @@ func (l *allocator) grantFree(ctx context.Context, grant grantRecord, bound bool
 		case !ok:
 			return nil, notYetCached()
 		case known.addr.IsValid():
-			return nil, nil
+			return nil, allocationNotCached()
 		case bound: // no address of another prefix may be written beside it
 			return nil, kube.Invalid(reasonInvalidStatus, errors.New("status.cidr is set and status.ip is not: recreate the IP"))
 		}
@@ -159,7 +162,7 @@ func (l *allocator) grantFree(ctx context.Context, grant grantRecord, bound bool
 		if err != nil {
 			return nil, err
 		}
-		addr, ok := free(of)
+		addr, ok := free(of, known)
 		if !ok {
 			return nil, kube.Invalid(reasonExhausted, fmt.Errorf("no address is free in %s of Network %s", of.granted, of.key))
 		}
@@ -385,6 +388,7 @@ func newAllocator(direct client.Client, o Options, nodes func(context.Context) (
 		direct:      direct,
 		pools:       o.Pools,
 		nodes:       nodes,
+		started:     time.Now(),
 		lock: allocationLock{
 			client: direct,
 			key:    client.ObjectKey{Namespace: o.LiqoNamespace, Name: names.IPAMLease},

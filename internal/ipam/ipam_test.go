@@ -406,7 +406,7 @@ func TestNodeIPs(t *testing.T) {
 	if err := s.c.Client.Delete(t.Context(), &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: first.Name}}); err != nil {
 		t.Fatal(err)
 	}
-	s.node(first, "10.70.255.")
+	s.node(first, one)
 	testkit.Update(t, s.c.Client, &networkingv1beta1.InternalNode{ObjectMeta: metav1.ObjectMeta{Name: second.Name}}, func(n *networkingv1beta1.InternalNode) {
 		n.Spec.Interface.Node.IP = "10.99.0.1"
 	})
@@ -499,31 +499,46 @@ func TestExternalCIDRReplaced(t *testing.T) {
 		s.create(&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: ip.name}, Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.7"}})
 		s.ip(ip.name, ip.address)
 	}
-	old := &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: "external-cidr"}}
+	old := &ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.where, Name: "external-cidr", Annotations: map[string]string{names.Preinstalled: "true"}}}
 	if err := s.c.Client.Delete(t.Context(), old); err != nil {
 		t.Fatal(err)
 	}
 	s.create(newNetwork("of-an-observer", "10.90.0.0/16", "")) // is granted after the deletion was seen
 	s.network("of-an-observer", "10.90.0.0/16")
 	s.ip("one", "10.70.0.1")
+	// One made meanwhile does not take the host bits of those that are there.
+	s.create(&ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Name: "three"}, Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.8"}})
 	external := newNetwork("external-cidr", "10.99.0.0/16", names.NetworkTypeExternal)
-	external.Spec.PreAllocated = 1
+	external.Annotations, external.Spec.PreAllocated = old.Annotations, 1
 	s.create(external)
 	s.network("external-cidr", "10.99.0.0/16")
-	for name, want := range map[string]networkingv1beta1.IP{"one": "10.99.0.1", "two": "10.99.0.2"} {
+	movedTo := func(name string, ip networkingv1beta1.IP, cidr networkingv1beta1.CIDR, previous ...networkingv1beta1.IP) {
+		t.Helper()
 		testkit.Eventually(t, limit, func() error {
-			ip := &ipamv1alpha1.IP{}
-			if err := s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: s.where, Name: name}, ip); err != nil {
+			got := &ipamv1alpha1.IP{}
+			if err := s.c.Client.Get(t.Context(), client.ObjectKey{Namespace: s.where, Name: name}, got); err != nil {
 				return err
 			}
-			previous := []networkingv1beta1.IP{"10.70" + want[len("10.99"):]}
-			if ip.Status.IP != want || ip.Status.CIDR != "10.99.0.0/16" || !slices.Equal(ip.Status.PreviousIPs, previous) ||
-				!apimeta.IsStatusConditionTrue(ip.Status.Conditions, ipamv1alpha1.ConditionAllocated) {
-				return fmt.Errorf("status %+v", ip.Status)
+			if got.Status.IP != ip || got.Status.CIDR != cidr || !slices.Equal(got.Status.PreviousIPs, previous) || !apimeta.IsStatusConditionTrue(got.Status.Conditions, ipamv1alpha1.ConditionAllocated) {
+				return fmt.Errorf("%s has the status %+v", name, got.Status)
 			}
 			return nil
 		})
 	}
+	movedTo("one", "10.99.0.1", "10.99.0.0/16", "10.70.0.1")
+	movedTo("two", "10.99.0.2", "10.99.0.0/16", "10.70.0.2")
+	movedTo("three", "10.99.0.3", "10.99.0.0/16")
+
+	// A range that contains the present one takes nothing from anybody, also if no other may be granted.
+	if err := s.c.Client.Delete(t.Context(), external); err != nil {
+		t.Fatal(err)
+	}
+	larger := newNetwork("external-cidr", "10.98.0.0/15", names.NetworkTypeExternal, names.NetworkNotRemapped)
+	larger.Spec.PreAllocated = 1
+	s.create(larger)
+	s.network("external-cidr", "10.98.0.0/15")
+	movedTo("one", "10.99.0.1", "10.99.0.0/16", "10.70.0.1")
+	movedTo("three", "10.99.0.3", "10.99.0.0/16")
 }
 
 // A Network that takes the place of another gets its prefix, as soon as that one is gone.

@@ -12,32 +12,38 @@ import (
 	"liqo.io/liqo/internal/prefix"
 )
 
-// inheritPrefixes returns the remote networks that are new, each with the local prefix by which addresses stay the same: of what both have in common,
-// else from the first on.
+// inheritPrefixes returns the local prefixes that new remote networks get from obsolete Networks, so that addresses stay the same here: those in
+// both networks, or else those with the same distance from the first one. current are all Networks of the Configuration.
 func inheritPrefixes(remote []networkingv1beta1.CIDR, current []ipamv1alpha1.Network, obsolete []*ipamv1alpha1.Network) map[networkingv1beta1.CIDR]networkingv1beta1.CIDR {
 	out := map[networkingv1beta1.CIDR]networkingv1beta1.CIDR{}
-	left := slices.Clone(obsolete)
-	for _, cidr := range remote {
-		next, err := netip.ParsePrefix(string(cidr))
-		if err != nil || slices.ContainsFunc(current, func(n ipamv1alpha1.Network) bool { return n.Spec.CIDR == cidr }) {
-			continue
+	remaining := slices.Clone(obsolete)
+	var kept []netip.Prefix
+	for i := range current {
+		if p, err := netip.ParsePrefix(string(current[i].Status.CIDR)); err == nil && !slices.ContainsFunc(obsolete, func(n *ipamv1alpha1.Network) bool { return n.Name == current[i].Name }) {
+			kept = append(kept, p)
 		}
-		for _, common := range []bool{true, false} {
-			i := slices.IndexFunc(left, func(n *ipamv1alpha1.Network) bool {
+	}
+	for _, common := range []bool{true, false} { // networks with common addresses first
+		for _, cidr := range remote {
+			next, err := netip.ParsePrefix(string(cidr))
+			if err != nil || out[cidr] != "" || slices.ContainsFunc(current, func(n ipamv1alpha1.Network) bool { return n.Spec.CIDR == cidr }) {
+				continue
+			}
+			i := slices.IndexFunc(remaining, func(n *ipamv1alpha1.Network) bool {
 				was, errRemote := netip.ParsePrefix(string(n.Spec.CIDR))
 				local, errLocal := netip.ParsePrefix(string(n.Status.CIDR))
 				if errRemote != nil || errLocal != nil || was.Overlaps(next) != common {
 					return false
 				}
 				p := inheritPrefix(prefix.Pair{Remote: was, Local: local}, next)
-				if p.IsValid() {
-					out[cidr] = networkingv1beta1.CIDR(p.String())
+				if !p.IsValid() || slices.ContainsFunc(kept, p.Overlaps) {
+					return false
 				}
-				return p.IsValid()
+				out[cidr] = networkingv1beta1.CIDR(p.String())
+				return true
 			})
 			if i >= 0 {
-				left = slices.Delete(left, i, i+1)
-				break
+				remaining = slices.Delete(remaining, i, i+1)
 			}
 		}
 	}

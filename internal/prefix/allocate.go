@@ -26,7 +26,7 @@ type Claim struct {
 // Want is a requested prefix.
 type Want struct {
 	Prefix netip.Prefix
-	// Preferred is granted instead if it is free and of the same length.
+	// Preferred is granted instead if it is free, in a pool and of the same length.
 	Preferred netip.Prefix
 	// Fixed requests exactly this prefix; otherwise any prefix of the same length is acceptable.
 	Fixed bool

@@ -23,24 +23,17 @@ func (g *gateway) edgeTable(f datapath.Family) datapath.Table {
 	}
 	// A pod with a translated IP is also reachable at its own address, and an IP at its previous ones. Conntrack remembers the address used by
 	// the peer: these need stateful NAT.
-	var stateless, tracked, pods, outgoing []TranslatedIP
+	var stateless, tracked, pods []TranslatedIP
 	for _, a := range g.publishedIPs() {
-		if datapath.FamilyOf(a.Alias) != f {
-			continue
-		}
-		pod := containsAddr(g.pods, a.Address)
-		if pod {
-			pods = append(pods, a)
-		} else {
-			outgoing = append(outgoing, a)
-		}
-		if pod || len(a.Previous) > 0 {
-			tracked = append(tracked, a.withPrevious()...)
-		} else {
-			stateless = append(stateless, a)
+		switch {
+		case datapath.FamilyOf(a.Alias) != f:
+		case containsAddr(g.pods, a.Address):
+			pods, tracked = append(pods, a), append(tracked, a.withPrevious()...)
+		default:
+			stateless, tracked = append(stateless, a), append(tracked, a.withPrevious()[1:]...)
 		}
 	}
-	t.Sets = append(t.Sets, g.nftSets(f, stateless, outgoing)...)
+	t.Sets = append(t.Sets, g.nftSets(f, stateless)...)
 	t.Chains = append(t.Chains, g.entryChains(f, len(tracked) > 0)...)
 	t.Chains = append(t.Chains, g.innerChains(f)...)
 	t.Chains = append(t.Chains, g.exitChains(f, len(tracked) > 0)...)
@@ -96,8 +89,7 @@ func (g *gateway) nodePrefixes() []netip.Prefix {
 	return out
 }
 
-// nftSets returns the sets of a family. stateless are translated both ways, and outgoing are all whose address is hidden from the peer.
-func (g *gateway) nftSets(f datapath.Family, stateless, outgoing []TranslatedIP) []datapath.Set {
+func (g *gateway) nftSets(f datapath.Family, stateless []TranslatedIP) []datapath.Set {
 	allowed := slices.Clone(g.pods)
 	for _, m := range g.reachedNodes() {
 		allowed = append(allowed, hostPrefixes(m.External...)...)
@@ -106,9 +98,9 @@ func (g *gateway) nftSets(f datapath.Family, stateless, outgoing []TranslatedIP)
 		newPrefixSet("own", f, slices.Concat(g.pods, g.external)),
 		newPrefixSet("other_peers", f, localPrefixes(g.others, f)),
 		newPrefixSet("allowed", f, allowed),
-		newPrefixSet("alias_spec", f, addressesOf(outgoing, addressOf)),
+		newPrefixSet("alias_spec", f, addressesOf(stateless, addressOf)),
 		translationMap("alias_in", stateless, aliasOf, addressOf),
-		translationMap("alias_out", outgoing, addressOf, aliasOf),
+		translationMap("alias_out", stateless, addressOf, aliasOf),
 	}
 }
 

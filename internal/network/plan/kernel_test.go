@@ -272,10 +272,7 @@ func (n *namespace) track(p *packet) {
 		p.state = datapath.Related
 		if i := slices.IndexFunc(n.flows, func(f flow) bool { return p.qsrc == f.src && p.qdst == f.dst && p.dst == f.src }); i >= 0 {
 			f := n.flows[i]
-			p.asDst, p.qsrc, p.asQuotedDst = f.osrc, f.osrc, f.odst
-			if p.src == f.dst {
-				p.asSrc = f.odst
-			}
+			p.asSrc, p.asDst, p.qsrc, p.asQuotedDst = f.odst, f.osrc, f.osrc, f.odst // the source is that of the flow, whichever router sent the error
 		}
 		return
 	}

@@ -411,7 +411,7 @@ func (s *model) takeAliases(in []TranslatedIP) {
 func (s *model) limitPrevious(gateways []netip.Addr, nodes map[netip.Addr]Object) {
 	used := map[netip.Addr]bool{}
 	for _, a := range s.aliases {
-		used[a.Alias] = true
+		used[a.Alias], used[a.Address] = true, true
 	}
 	for i := range s.aliases {
 		a := &s.aliases[i]

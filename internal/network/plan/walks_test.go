@@ -58,13 +58,18 @@ func pair(milans func(*Cluster)) *sites {
 		milans(&m)
 	}
 	s.build("milan", m, true)
+	s.addRome("10.70.0.0/16")
+	return s
+}
+
+// addRome builds rome, which knows that external CIDR of milan.
+func (s *sites) addRome(external string) {
 	r := milan()
-	r.Peers = []Peer{peer("milan", pairs("10.200.0.0/16 10.71.0.0/16"), pairs("10.70.0.0/16 10.68.0.0/16"))}
+	r.Peers = []Peer{peer("milan", pairs("10.200.0.0/16 10.71.0.0/16"), pairs(external+" 10.68.0.0/16"))}
 	r.Tunnels = []Tunnel{tunnel("milan", "10.200.1.77")}
 	r.Members = []ClusterNode{member("worker-1", "10.70.0.11", "10.200.1.254", "172.29.9.1", "10.200.1.0/24", "10.200.2.0/24")}
 	s.build("rome", r, false)
 	s.join("milan/to-rome", "rome/to-milan")
-	return s
 }
 
 // dual is milan and rome with a second family, over fabrics of IPv4.
@@ -100,6 +105,17 @@ func star(aliases ...TranslatedIP) *sites {
 	o.Tunnels = []Tunnel{tunnel("milan", "10.200.1.78")}
 	o.Members = []ClusterNode{member("worker-1", "10.70.0.11", "10.200.1.253", "172.29.8.1", "10.200.1.0/24", "10.200.2.0/24")}
 	s.build("oslo", o, false)
+	s.join("milan/to-oslo", "oslo/to-milan")
+	return s
+}
+
+// renumberedStar is star after the hub got another external CIDR, which rome knows and oslo does not.
+func renumberedStar(aliases ...TranslatedIP) *sites {
+	s := star()
+	c := hub()
+	c.Aliases = aliases
+	s.build("milan", withNewExternal(c), true)
+	s.addRome("10.75.0.0/16")
 	s.join("milan/to-oslo", "oslo/to-milan")
 	return s
 }
@@ -231,6 +247,10 @@ func TestPacketPaths(t *testing.T) {
 			{"milan/worker-1", "eth0", tooBig("172.29.1.101", "10.71.1.6", "10.71.1.6", "172.29.1.101"), "10.68.0.22 > 10.200.1.6 (about 10.200.1.6 > 10.68.0.22)", "leaves", ""},
 		}},
 		{"leaf to leaf, both have aliases in the hub", star(alias("b", "10.70.0.31", "10.71.1.5", false), alias("c", "10.70.0.32", "10.69.1.5", false)), []step{
+			{"oslo/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.31"), "10.68.0.32 > 10.200.1.5", "leaves", ""},
+			{"rome/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.32"), "10.68.0.31 > 10.200.1.5", "leaves", ""},
+		}},
+		{"leaf to leaf, one does not know the new external CIDR of the hub", renumberedStar(alias("b", "10.70.0.31", "10.71.1.5", false), alias("c", "10.70.0.32", "10.69.1.5", false)), []step{
 			{"oslo/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.31"), "10.68.0.32 > 10.200.1.5", "leaves", ""},
 			{"rome/worker-1", "cni0", tcp("10.200.1.5", "10.68.0.32"), "10.68.0.31 > 10.200.1.5", "leaves", ""},
 		}},
