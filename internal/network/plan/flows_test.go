@@ -58,6 +58,8 @@ func TestRetranslatedFlows(t *testing.T) {
 		"one of two aliases goes":          {aliases(alias("a", "10.70.0.22", "10.200.1.5", false), alias("b", "10.70.0.23", "10.200.1.6", false)), aliases(alias("b", "10.70.0.23", "10.200.1.6", false)), "10.70.0.22/32"},
 		"a pod of another peer has one":    {nothing, aliases(alias("a", "10.70.0.22", "10.69.0.5", false)), "10.69.0.5/32"},
 		"an alias that takes no state":     {aliases(alias("a", "10.70.0.22", "192.0.2.5", false)), aliases(alias("a", "10.70.0.22", "192.0.2.5", true)), ""},
+		"a network of the peer comes":      {nothing, addedTo(0), ""},
+		"one of another peer comes":        {nothing, addedTo(1), "10.65.0.0/16"},
 		"another peer is gone":             {nothing, func(c *Cluster) { c.Peers = c.Peers[:1] }, "10.64.0.0/16 10.69.0.0/16"},
 		"the external network is another":  {nothing, func(c *Cluster) { c.External = nets("10.60.0.0/16") }, "10.64.0.0/16 10.69.0.0/16"},
 		"a user's rule comes":              {nothing, users(-100, to("10.200.1.5/32", network("10.70.1.0/24"))), "10.70.1.0/24"},
@@ -82,5 +84,28 @@ func TestRetranslatedFlows(t *testing.T) {
 		if got := changed(of(tc.was), of(tc.is)); got != tc.want {
 			t.Errorf("%s: %q is translated otherwise, want %q", name, got, tc.want)
 		}
+	}
+}
+
+// addedTo gives a peer one more network.
+func addedTo(peer int) func(*Cluster) {
+	return func(c *Cluster) {
+		c.Peers[peer].Pods = append(slices.Clone(c.Peers[peer].Pods), pairs("10.201.0.0/16 10.65.0.0/16")...)
+	}
+}
+
+// On nodes, flows of the present networks of a peer go on, too.
+func TestFlowsSurviveAddedNetwork(t *testing.T) {
+	of := func(by func(*Cluster)) map[netip.Prefix]string {
+		c := withAPIServer(withAliases(hub()))
+		by(&c)
+		state, problems := Node(NodeInput{Cluster: c, Name: "worker-1"})
+		if len(problems) > 0 {
+			t.Fatal(problems)
+		}
+		return Translations(state.Tables)
+	}
+	if got := changed(of(func(*Cluster) {}), of(addedTo(0))); got != "" {
+		t.Errorf("flows of %q are forgotten", got)
 	}
 }
