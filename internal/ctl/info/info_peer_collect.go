@@ -197,10 +197,27 @@ func (f *Collector) peerCIDRs(ctx context.Context, r *peerReport, of client.Matc
 		return problem
 	}
 	r.Network.CIDRs.Remote = cfg.Spec.Remote.CIDR
-	if cfg.Status.Remote != nil {
-		r.Network.CIDRs.Remapped = &cfg.Status.Remote.CIDR
+	if local := cfg.Status.Remote; local != nil {
+		of := cmp.Or(cfg.Status.ObservedRemote, &cfg.Spec.Remote)
+		r.Network.CIDRs.Remapped = &networkingv1beta1.ClusterConfigCIDR{
+			Pod:      localPrefixes(cfg.Spec.Remote.CIDR.Pod, of.CIDR.Pod, local.CIDR.Pod),
+			External: localPrefixes(cfg.Spec.Remote.CIDR.External, of.CIDR.External, local.CIDR.External),
+		}
 	}
 	return problem
+}
+
+// localPrefixes returns the local prefix of each range of a peer, or "none"; those in use are aligned with the ranges that have one.
+func localPrefixes(ranges, placed, local []networkingv1beta1.CIDR) []networkingv1beta1.CIDR {
+	var out []networkingv1beta1.CIDR
+	for _, one := range ranges {
+		if i := slices.Index(placed, one); i >= 0 && i < len(local) {
+			out = append(out, local[i])
+		} else {
+			out = append(out, "none")
+		}
+	}
+	return out
 }
 
 func (f *Collector) peerGateway(ctx context.Context, r *peerReport, of client.MatchingLabels) error {

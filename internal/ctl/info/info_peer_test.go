@@ -35,3 +35,18 @@ func TestInfoUnreachableServer(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }
+
+// Of several ranges of a peer, one may have no prefix.
+func TestLocalPrefixes(t *testing.T) {
+	type cidrs = []networkingv1beta1.CIDR
+	ranges := cidrs{"10.9.0.0/16", "10.200.0.0/16"}
+	for name, tc := range map[string]struct{ placed, local, want cidrs }{
+		"all":                   {ranges, cidrs{"10.72.0.0/16", "10.71.0.0/16"}, cidrs{"10.72.0.0/16", "10.71.0.0/16"}},
+		"one":                   {cidrs{"10.200.0.0/16"}, cidrs{"10.71.0.0/16"}, cidrs{"none", "10.71.0.0/16"}},
+		"of an earlier version": {ranges, nil, cidrs{"none", "none"}},
+	} {
+		if diff := cmp.Diff(tc.want, localPrefixes(ranges, tc.placed, tc.local)); diff != "" {
+			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
