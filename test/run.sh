@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs test suites, prints the time and budget of each, and starts the clusters of the playground once for suites that need them.
 #   test/run.sh [all|soak|bench|SUITE...]      suites of all: assets lint unit race playground image demo clusters;
-#                                              clusters runs e2e, attacks and hub in parallel with network
+#                                              clusters runs e2e, guides, attacks and hub in parallel with network
 #                                              parts of soak: several upgrade losses fuzz, and of bench: netbench;
 #                                              gitops peers clusters by Argo CD and Flux, which are compiled first: half an hour;
 #                                              skew runs consumers and providers of all supported versions of Kubernetes, which are
@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.."
 . demo/machine.sh
 
 # Seconds that a suite may take on 2 cores with cold caches, 51 minutes in total. They are printed, not enforced, because machines differ.
-declare -A budget=([check]=300 [assets]=460 [lint]=340 [unit]=960 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=700 [attacks]=120 [network]=730 [hub]=180 [clusters]=1090 [peerings]=180 [several]=300 [upgrade]=800 [losses]=1300 [gitops]=1500 [monitoring]=900 [skew]=1500 [headlamp]=240 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
+declare -A budget=([check]=300 [assets]=460 [lint]=340 [unit]=960 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=700 [guides]=180 [attacks]=120 [network]=730 [hub]=180 [clusters]=1090 [peerings]=180 [several]=300 [upgrade]=800 [losses]=1300 [gitops]=1500 [monitoring]=900 [skew]=1500 [headlamp]=240 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
 export CGO_ENABLED=${CGO_ENABLED:-0}
 export GOGC=${GOGC:-200} # for compilers, checkers and API servers of tests; the clusters of the playground have their own setting
 bench_network=172.27.0.0/16 demo_network=172.25.0.0/16 e2e_network=172.26.0.0/16 # networks of clusters that run in parallel with those of the tests
@@ -46,16 +46,16 @@ run_suite() { # NAME: runs suite_NAME and prints how long it took
 	printf '%-12s %6d s of %d s\n' "$1" $((SECONDS - start)) "${budget[$1]}" >>"$times"
 }
 
-# Suites with clusters wait most of the time, so e2e, attacks and hub run in parallel with network, on separate clusters. Their output is printed after that
-# of network.
+# Suites with clusters wait most of the time, so e2e, guides, attacks and hub run in parallel with network, on separate clusters. Their output is printed
+# after that of network.
 suite_clusters() {
 	local output rc=0
 	output=$(mktemp) && suite_assets && bin/playground build --cni flannel,kube-router && suite_image || return 1 # once for both
-	(use_separate_clusters e2e "$e2e_network" && export assets_built image_built LIQO_TEST_TIMES=$times && exec setsid test/run.sh e2e attacks hub) >"$output" 2>&1 </dev/null &
+	(use_separate_clusters e2e "$e2e_network" && export assets_built image_built LIQO_TEST_TIMES=$times && exec setsid test/run.sh e2e guides attacks hub) >"$output" 2>&1 </dev/null &
 	parallel_pid=$!
 	run_suite network || rc=1
 	[ -z "${clusters_up:-}" ] || remove_clusters
-	echo 'waiting for e2e, attacks and hub, which run on separate clusters'
+	echo 'waiting for e2e, guides, attacks and hub, which run on separate clusters'
 	wait "$parallel_pid" || rc=1
 	parallel_pid=
 	cat "$output" && rm -f "$output"
@@ -150,12 +150,16 @@ suite_e2e() { # prints the time of each test, except for the many subtests of ba
 	start_clusters 1 && gotest -count=1 -v ./test/e2e/... | grep --line-buffered -v '^=== \|^ *--- PASS: TestBadInput[A-Za-z]*/'
 }
 
-suite_attacks() { # on the clusters of e2e, which removes its objects; attacks do not remove their peering
+suite_guides() { # on the clusters of e2e, which removes Liqo: commands of the guides that need no particular CNI
+	start_clusters 1 && gotest -count=1 -v -run '^TestGuide' ./test/network
+}
+
+suite_attacks() { # on the clusters of e2e or guides, which remove their objects; attacks do not remove their peering
 	start_clusters 1 && gotest -count=1 -v ./test/attacks | grep --line-buffered -v '^=== \|^ \+--- PASS: ' && remove_clusters
 }
 
 suite_network() { # nodes of a have an overlay with a smaller MTU, those of b routes, and rules for each pod
-	start_clusters 2 a,b flannel,kube-router && gotest -count=1 -v ./test/network
+	start_clusters 2 a,b flannel,kube-router && gotest -count=1 -v -skip '^TestGuide' ./test/network
 }
 
 suite_hub() { # new clusters: a consumer and two providers, which reach each other through it
@@ -291,7 +295,7 @@ for s in $list; do
 	race) require_programs gcc "gcc libc6-dev" ;;
 	headlamp) require_programs npm "nodejs npm" ;;
 	gitops) require_clusters && require_programs git git redis-server redis-server ;;
-	playground | demo | e2e | attacks | network | hub | clusters | peerings | several | upgrade | losses | skew | monitoring | soak | bench | netbench) require_clusters ;;
+	playground | demo | e2e | guides | attacks | network | hub | clusters | peerings | several | upgrade | losses | skew | monitoring | soak | bench | netbench) require_clusters ;;
 	esac || exit 1
 done
 failed=
