@@ -16,7 +16,7 @@ cd "$(dirname "$0")/.."
 . demo/machine.sh
 
 # Seconds that a suite may take on 2 cores with cold caches, 51 minutes in total. They are printed, not enforced, because machines differ.
-declare -A budget=([check]=300 [assets]=460 [lint]=340 [unit]=960 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=700 [guides]=180 [attacks]=120 [network]=730 [hub]=180 [clusters]=1090 [peerings]=180 [several]=300 [upgrade]=800 [losses]=1300 [gitops]=1500 [monitoring]=900 [skew]=1500 [headlamp]=240 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
+declare -A budget=([check]=300 [assets]=460 [lint]=340 [unit]=960 [modules]=180 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=700 [guides]=180 [attacks]=120 [network]=730 [hub]=180 [clusters]=1090 [peerings]=180 [several]=300 [upgrade]=800 [losses]=1300 [gitops]=1500 [monitoring]=900 [skew]=1500 [headlamp]=240 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
 export CGO_ENABLED=${CGO_ENABLED:-0}
 export GOGC=${GOGC:-200} # for compilers, checkers and API servers of tests; the clusters of the playground have their own setting
 bench_network=172.27.0.0/16 demo_network=172.25.0.0/16 e2e_network=172.26.0.0/16 # networks of clusters that run in parallel with those of the tests
@@ -46,21 +46,33 @@ run_suite() { # NAME: runs suite_NAME and prints how long it took
 	printf '%-12s %6d s of %d s\n' "$1" $((SECONDS - start)) "${budget[$1]}" >>"$times"
 }
 
-# Suites with clusters wait most of the time, so e2e, guides, attacks and hub run in parallel with network, on separate clusters. Their output is printed
-# after that of network.
-suite_clusters() {
-	local output rc=0
-	output=$(mktemp) && suite_assets && bin/playground build --cni flannel,kube-router && suite_image || return 1 # once for both
-	(use_separate_clusters e2e "$e2e_network" && export assets_built image_built LIQO_TEST_TIMES=$times && exec setsid test/run.sh e2e guides attacks hub) >"$output" 2>&1 </dev/null &
+start_parallel() { # COMMAND: runs a command in parallel, of which the last one is test/run.sh with other suites
+	parallel_output=$(mktemp)
+	(export assets_built image_built LIQO_TEST_TIMES=$times && "$@") >"$parallel_output" 2>&1 </dev/null &
 	parallel_pid=$!
+}
+
+wait_parallel() { # prints the output of these suites
+	local rc=0
+	wait "$parallel_pid" || rc=1
+	parallel_pid=
+	cat "$parallel_output" && rm -f "$parallel_output"
+	return $rc
+}
+
+# Suites with clusters wait most of the time, so e2e, guides, attacks and hub run in parallel with network, on separate clusters.
+suite_clusters() {
+	local rc=0
+	suite_assets && bin/playground build --cni flannel,kube-router && suite_image || return 1 # once for both
+	start_parallel run_beside_network
 	run_suite network || rc=1
 	[ -z "${clusters_up:-}" ] || remove_clusters
 	echo 'waiting for e2e, guides, attacks and hub, which run on separate clusters'
-	wait "$parallel_pid" || rc=1
-	parallel_pid=
-	cat "$output" && rm -f "$output"
+	wait_parallel || rc=1
 	return $rc
 }
+
+run_beside_network() { use_separate_clusters e2e "$e2e_network" && exec setsid test/run.sh e2e guides attacks hub; }
 
 # Prints one line per package, and the output of failed tests. Skipped tests are forbidden by internal/archtest. Vet is disabled: lint runs it, and to vet
 # a test takes minutes with cold caches, because vet loads its imports, among them Kubernetes. The timeout is for tests that hang, on slow machines.
@@ -111,9 +123,19 @@ suite_check() {
 	gotest -p 3 $packages
 }
 
-suite_unit() { # the longest first, so that none runs alone at the end; three in parallel, because tests also wait
-	local packages
-	suite_assets && packages=$(go list ./internal/app ./internal/virtualkubelet ./internal/ctl && go list ./... | grep -v "$cluster_tests") && gotest -p 3 $packages && (cd tools && gotest ./...) && (cd test/alerts && gotest ./...)
+# The longest packages first, so that none runs alone at the end; three in parallel, because tests also wait. Those of other modules, which mostly
+# compile, run in parallel.
+suite_unit() {
+	local packages rc=0
+	suite_assets && packages=$(go list ./internal/app ./internal/virtualkubelet ./internal/ctl && go list ./... | grep -v "$cluster_tests") || return 1
+	start_parallel exec setsid test/run.sh modules
+	gotest -p 3 $packages || rc=1
+	wait_parallel || rc=1
+	return $rc
+}
+
+suite_modules() { # part of unit
+	(cd tools && gotest ./...) && (cd test/alerts && gotest ./...)
 }
 
 suite_race() { suite_assets && CGO_ENABLED=1 gotest -race ./internal/multicluster ./internal/kube ./internal/datapath/wg ./internal/ctl/ui; }

@@ -94,6 +94,7 @@ func TestCacheLagPodEnd(t *testing.T) {
 }
 
 func TestCacheLagPodDeletion(t *testing.T) {
+	t.Parallel()
 	s := newTestEnv(t, inOrder)
 	remoteProxy, config := newCountingProxy(t, s.provider.User(t, "slice", "system:masters"))
 	s.useKubeconfig(testkit.Kubeconfig(t, config))

@@ -227,6 +227,7 @@ func TestClaimDeletion(t *testing.T) {
 
 // TestForeignClaims: pods with claims whose data is not in the provider say so, unless the provider has a claim of the name.
 func TestForeignClaims(t *testing.T) {
+	t.Parallel()
 	s := newTestEnv(t, nil)
 	s.run()
 	for _, name := range []string{"theirs", "nowhere"} {

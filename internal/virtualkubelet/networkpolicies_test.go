@@ -60,6 +60,7 @@ func admits(want ...string) func(*networkingv1.NetworkPolicy) error {
 }
 
 func TestNetworkPolicyReflection(t *testing.T) {
+	t.Parallel()
 	s, configuration := networked(t, nil)
 	s.place(configuration, "10.71.0.0/16")
 	networks := func(of ...offv1beta1.TranslatedNetwork) {

@@ -276,6 +276,7 @@ func (s *testEnv) patchStatus(c *testkit.ControlPlane, obj client.Object, patch 
 // A cloud controller without routes to the node says again and again that its network is unavailable. Each time the node is usable again
 // soon, and what the control plane says of it does not wait for that.
 func TestNodeNetworkUnavailable(t *testing.T) {
+	t.Parallel()
 	s := newTestEnv(t, nil)
 	s.run()
 	node := eventually(s, s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))

@@ -22,6 +22,7 @@ import (
 )
 
 func TestPodChanges(t *testing.T) {
+	t.Parallel()
 	s := newTestEnv(t, nil)
 	s.run()
 	created := s.podWith("web", func(spec *corev1.PodSpec) {

@@ -81,6 +81,7 @@ func TestPodEndWithoutRemotePod(t *testing.T) {
 }
 
 func TestPodEndForeignClaims(t *testing.T) {
+	t.Parallel()
 	s := newTestEnv(t, nil)
 	s.run()
 	s.pod(s.local, "runs")

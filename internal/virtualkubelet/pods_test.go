@@ -22,6 +22,7 @@ import (
 )
 
 func TestPodLifecycle(t *testing.T) {
+	t.Parallel()
 	s := newTestEnv(t, nil)
 	s.run()
 	s.pod(s.local, "web")
@@ -87,6 +88,7 @@ func TestPodLifecycle(t *testing.T) {
 }
 
 func TestPodAddresses(t *testing.T) {
+	t.Parallel()
 	for _, tc := range []struct {
 		rule   string
 		hidden bool

@@ -255,6 +255,7 @@ func TestReferencesRemoved(t *testing.T) {
 
 // The provider takes no ConfigMaps: the pod waits for as long as it may, and then an event says what it lacks.
 func TestReferencesMissing(t *testing.T) {
+	t.Parallel()
 	s := newTestEnv(t, nil)
 	remoteProxy, config := newCountingProxy(t, s.provider.User(t, "slice", "system:masters"))
 	s.useKubeconfig(testkit.Kubeconfig(t, config))

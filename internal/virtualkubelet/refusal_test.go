@@ -102,6 +102,7 @@ func TestRefusalCondition(t *testing.T) {
 }
 
 func TestProviderTooOld(t *testing.T) {
+	t.Parallel()
 	s := newTestEnv(t, nil)
 	vn := &offv1beta1.VirtualNode{ObjectMeta: metav1.ObjectMeta{Name: s.node, Namespace: s.tenant}}
 	s.patch(s.consumer, vn, `{"spec":{"labels":{"liqo.io/kubernetes-minor":"36"}}}`)
@@ -126,6 +127,7 @@ func TestProviderTooOld(t *testing.T) {
 }
 
 func TestPodProblemEvents(t *testing.T) {
+	t.Parallel()
 	s := newTestEnv(t, nil)
 	s.run()
 	s.pod(s.local, "web")

@@ -55,6 +55,7 @@ func (s *testEnv) eventHere(name string, check func(*corev1.Event) error) *corev
 }
 
 func TestRemoteEvents(t *testing.T) {
+	t.Parallel()
 	s := newTestEnv(t, nil)
 	stop := s.run()
 	s.pod(s.local, "web")

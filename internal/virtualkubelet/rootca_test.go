@@ -109,6 +109,7 @@ func TestRootCATimeout(t *testing.T) {
 
 // The provider takes no ConfigMaps for long: the first pod of the namespace waits for the root CA as long as it may, and no longer.
 func TestRootCAMounted(t *testing.T) {
+	t.Parallel()
 	s := newTestEnv(t, nil)
 	remoteProxy, config := newCountingProxy(t, s.provider.User(t, "slice", "system:masters"))
 	s.useKubeconfig(testkit.Kubeconfig(t, config))

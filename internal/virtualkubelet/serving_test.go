@@ -123,6 +123,7 @@ func TestServingCertificateBackoff(t *testing.T) {
 }
 
 func TestServingBadClients(t *testing.T) {
+	t.Parallel()
 	address := startKubelet(t, nil)
 	trusting := func(edit func(*tls.Config)) *tls.Config {
 		cfg := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}}

@@ -63,6 +63,7 @@ func (s *testEnv) holder() string {
 }
 
 func TestSharedLeaseHandover(t *testing.T) {
+	t.Parallel()
 	s := newTestEnv(t, func(o *Options) {
 		electing(o)
 		o.PodName = "a"

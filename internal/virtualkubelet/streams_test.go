@@ -316,6 +316,7 @@ func noise(size int) []byte {
 }
 
 func TestStreamsExec(t *testing.T) {
+	t.Parallel()
 	s, k := running(t)
 	for _, w := range s.ways() {
 		s.step(w.name, func() {

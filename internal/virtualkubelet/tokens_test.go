@@ -82,6 +82,7 @@ func tokenOf(secret *corev1.Secret) string {
 }
 
 func TestTokens(t *testing.T) {
+	t.Parallel()
 	s := homeStage(t, liqov1beta1.ConditionEstablished)
 	s.showAPIServer("10.96.0.1", "10.70.0.25")
 	stop := s.run()
@@ -328,6 +329,7 @@ func TestTokensAPIServerAudience(t *testing.T) {
 
 // What an annotation allows later has no place in a pod that runs, and what it allows no more keeps its file, which is empty.
 func TestTokensRunningPod(t *testing.T) {
+	t.Parallel()
 	s := homeStage(t, liqov1beta1.ConditionEstablished)
 	s.showAPIServer("10.96.0.1", "10.70.0.25")
 	s.run()
@@ -440,6 +442,7 @@ func TestTokensRouteDown(t *testing.T) {
 
 // A pod that was made before there was a network gets its tokens while the provider has not made it; one that runs keeps what it has.
 func TestTokensBeforeNetwork(t *testing.T) {
+	t.Parallel()
 	s := homeStage(t, liqov1beta1.ConditionEstablished)
 	foreign := &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: s.node}}
 	enabled := func(is bool) {
@@ -527,6 +530,7 @@ func TestTokensEvents(t *testing.T) {
 
 // Without a network nothing is asked for.
 func TestTokensWithoutNetwork(t *testing.T) {
+	t.Parallel()
 	s := newTestEnv(t, func(o *Options) { o.APIServerSupport = true })
 	s.create(s.consumer, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "builder", Namespace: s.local}})
 	s.run()

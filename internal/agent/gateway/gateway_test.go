@@ -38,7 +38,7 @@ import (
 )
 
 // patience with what a gateway is to do.
-const patience = 2 * time.Minute
+const patience = 3 * time.Minute
 
 // is waits for the Connection of a side to have one of these values.
 func (s *testGateway) is(t *testing.T, want ...networkingv1beta1.ConnectionStatusValue) networkingv1beta1.Connection {
@@ -128,6 +128,7 @@ const (
 )
 
 func TestGatewayPair(t *testing.T) {
+	t.Parallel()
 	a, b := newTestGateways(t)
 	var server atomic.Pointer[netip.Addr] // what a name server says
 	server.Store(new(netip.MustParseAddr(serverAt)))
@@ -347,6 +348,7 @@ func TestGatewayServerRestart(t *testing.T) {
 // While a new pod of a gateway takes over from the last one, both run with one key. Only the one that nodes reach has the peer, and a client learns
 // from the last pod of its server that the next one takes over.
 func TestGatewayHandover(t *testing.T) {
+	t.Parallel()
 	a, b := newTestGateways(t)
 	b.options.PingInterval = 30 * time.Second // until lost probes show that the server left
 	gw := &networkingv1beta1.GatewayServer{ObjectMeta: a.meta(a.options.Name)}
@@ -452,6 +454,7 @@ func (s *testGateway) hush(t *testing.T) {
 
 // Nobody counts answers there, and still a client finds its server, and the server remembers its client.
 func TestGatewayPairUnwatched(t *testing.T) {
+	t.Parallel()
 	a, b := newTestGateways(t)
 	a.options.Unwatched, b.options.Unwatched = true, true
 	b.options.Endpoints, b.silence = []string{"192.0.2.9:51840", serverAt + ":51840"}, 2*time.Second
@@ -473,6 +476,7 @@ func TestGatewayPairUnwatched(t *testing.T) {
 
 // Loss is seen at both ends, also of large packets alone, and of one direction.
 func TestConnectionDownPacketLoss(t *testing.T) {
+	t.Parallel()
 	a, b := newTestGateways(t)
 	for _, s := range []*testGateway{a, b} {
 		s.options.PingLossThreshold = 5 // after a second, and it has five
@@ -586,6 +590,7 @@ func TestConnectionStatusWhole(t *testing.T) {
 }
 
 func TestPeerRevoked(t *testing.T) {
+	t.Parallel()
 	a, b := newTestGateways(t)
 	a.run(t)
 	b.run(t)
@@ -696,6 +701,7 @@ func TestGatewayDriftRepaired(t *testing.T) {
 }
 
 func TestGatewayWithoutKey(t *testing.T) {
+	t.Parallel()
 	a, b := newTestGateways(t)
 	a.run(t)
 	testkit.Eventually(t, patience, func() error {

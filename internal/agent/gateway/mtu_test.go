@@ -115,6 +115,7 @@ func (s *testGateway) watch(t *testing.T) (seen func() []networkingv1beta1.Conne
 }
 
 func TestMTUFound(t *testing.T) {
+	t.Parallel()
 	a, b := newTestGateways(t)
 	var stop, restore []func()
 	for _, s := range []*testGateway{a, b} {
@@ -178,6 +179,7 @@ func TestMTUFound(t *testing.T) {
 
 // Each side has its own bound. What the peer does not send is not sent to it either.
 func TestMTUOfSmallerSide(t *testing.T) {
+	t.Parallel()
 	a, b := newTestGateways(t)
 	a.options.MTU = 1400
 	a.run(t)

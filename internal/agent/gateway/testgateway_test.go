@@ -128,6 +128,7 @@ const serverAt, clientAt = "192.0.2.1", "192.0.2.2"
 
 func newTestGateways(t *testing.T) (server, cl *testGateway) {
 	t.Helper()
+	testkit.Turn(t, "gateways", 4) // more of them wait for each other in the kernel
 	server = &testGateway{cluster: testkit.Cluster(t), options: Options{RemoteClusterID: "rome", Server: true, ListenPort: 51840, Address: netip.MustParseAddr(serverAt)}}
 	cl = &testGateway{cluster: testkit.SecondCluster(t), options: Options{RemoteClusterID: "milan", Endpoints: []string{serverAt + ":51840"}, Address: netip.MustParseAddr(clientAt)}}
 	for _, s := range []*testGateway{server, cl} {
