@@ -172,8 +172,10 @@ suite_e2e() { # prints the time of each test, except for the many subtests of ba
 	start_clusters 1 && gotest -count=1 -v ./test/e2e/... | grep --line-buffered -v '^=== \|^ *--- PASS: TestBadInput[A-Za-z]*/'
 }
 
-suite_guides() { # on the clusters of e2e, which removes Liqo: commands of the guides that need no particular CNI
-	start_clusters 1 && gotest -count=1 -v -run '^TestGuide' ./test/network
+guides='^TestGuide(Peer|Authentication|Declarative)$' # tests of network that need no particular nodes and CNI
+
+suite_guides() { # on the clusters of e2e, which removes Liqo
+	start_clusters 1 && gotest -count=1 -v -run "$guides" ./test/network
 }
 
 suite_attacks() { # on the clusters of e2e or guides, which remove their objects; attacks do not remove their peering
@@ -181,7 +183,7 @@ suite_attacks() { # on the clusters of e2e or guides, which remove their objects
 }
 
 suite_network() { # nodes of a have an overlay with a smaller MTU, those of b routes, and rules for each pod
-	start_clusters 2 a,b flannel,kube-router && gotest -count=1 -v -skip '^TestGuide' ./test/network
+	start_clusters 2 a,b flannel,kube-router && gotest -count=1 -v -skip "$guides" ./test/network
 }
 
 suite_hub() { # new clusters: a consumer and two providers, which reach each other through it

@@ -23,7 +23,7 @@ import (
 func TestManifestOrder(t *testing.T) {
 	var first sync.Once
 	var want map[string]string
-	inWorlds(t, testkit.Seeds(t, 20), func(t *testing.T, w *topology, seed uint64) {
+	inWorlds(t, testkit.Seeds(t, 8), func(t *testing.T, w *topology, seed uint64) {
 		first.Do(func() { want = w.inOrder(t) })
 		if want == nil {
 			t.Fatal("the story that all others are compared with failed")

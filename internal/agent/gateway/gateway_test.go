@@ -38,7 +38,7 @@ import (
 )
 
 // patience with what a gateway is to do.
-const patience = 3 * time.Minute
+const patience = 2 * time.Minute
 
 // is waits for the Connection of a side to have one of these values.
 func (s *testGateway) is(t *testing.T, want ...networkingv1beta1.ConnectionStatusValue) networkingv1beta1.Connection {

@@ -108,7 +108,6 @@ func TestLateWriteOfDeposedReplica(t *testing.T) {
 
 // A replica that may not watch the endpoints says so, instead of waiting without end.
 func TestEndpointsWithoutRights(t *testing.T) {
-	t.Parallel()
 	c := testkit.Cluster(t)
 	where := testkit.Namespace(t, c, "tenant", nil)
 	config := rest.CopyConfig(c.Config)

@@ -128,9 +128,9 @@ const serverAt, clientAt = "192.0.2.1", "192.0.2.2"
 
 func newTestGateways(t *testing.T) (server, cl *testGateway) {
 	t.Helper()
-	testkit.Turn(t, "gateways", 4) // more of them wait for each other in the kernel
-	server = &testGateway{cluster: testkit.Cluster(t), options: Options{RemoteClusterID: "rome", Server: true, ListenPort: 51840, Address: netip.MustParseAddr(serverAt)}}
-	cl = &testGateway{cluster: testkit.SecondCluster(t), options: Options{RemoteClusterID: "milan", Endpoints: []string{serverAt + ":51840"}, Address: netip.MustParseAddr(clientAt)}}
+	n := 2 * testkit.Turn(t, "clusters", 2) // a gateway sees the peers of its whole cluster
+	server = &testGateway{cluster: testkit.NthCluster(t, n), options: Options{RemoteClusterID: "rome", Server: true, ListenPort: 51840, Address: netip.MustParseAddr(serverAt)}}
+	cl = &testGateway{cluster: testkit.NthCluster(t, n+1), options: Options{RemoteClusterID: "milan", Endpoints: []string{serverAt + ":51840"}, Address: netip.MustParseAddr(clientAt)}}
 	for _, s := range []*testGateway{server, cl} {
 		s.space = testkit.NewSpace(t, "lqag")
 		s.device = inside{space: s.space, mute: &atomic.Bool{}}
