@@ -209,10 +209,10 @@ func steerByPolicy(t testing.TB, c *testkit.ControlPlane) client.Client {
 	return user
 }
 
-// The API server makes the same of 5000 pods as the webhook, of a user who reads no NamespaceOffloading, while no process of Liqo runs.
+// The API server makes the same of 2000 pods as the webhook, of a user who reads no NamespaceOffloading, while no process of Liqo runs.
 // It evaluates the policy twice, because the first time changes the pod.
 func TestPodPolicyEqualsWebhook(t *testing.T) {
-	const spaces, each = 100, 50
+	const spaces, each = 100, 20
 	c := testkit.Cluster(t)
 	user := steerByPolicy(t, c)
 	for _, class := range []string{names.RuntimeClass, "gvisor"} {

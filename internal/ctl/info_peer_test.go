@@ -329,10 +329,19 @@ func TestInfoWatch(t *testing.T) {
 		t.Errorf("after an interrupt: %v", err)
 	}
 
-	// The installation has no pods: it is never healthy.
-	liqoctl(t, c.Config, "info", "-n", liqo, "--wait", "healthy", "--timeout", "10s").refuses(t, "Liqo is unhealthy")
-	liqoctl(t, c.Config, "info", "peer", "turin", "-n", liqo, "--wait", "healthy", "--timeout", "10s").refuses(t, "the peering with turin has no module in use")
-	liqoctl(t, c.Config, "info", "peer", "oslo", "-n", liqo, "--wait", "healthy", "--timeout", "10s").refuses(t, `Peer clusters "oslo" not found in active peerings`)
+	for name, test := range map[string]struct {
+		args []string
+		want string
+	}{
+		"installation_without_pods": {[]string{"info"}, "Liqo is unhealthy"},
+		"no_module":                 {[]string{"info", "peer", "turin"}, "the peering with turin has no module in use"},
+		"unknown_peer":              {[]string{"info", "peer", "oslo"}, `Peer clusters "oslo" not found in active peerings`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			liqoctl(t, c.Config, append(test.args, "-n", liqo, "--wait", "healthy", "--timeout", "10s")...).refuses(t, test.want)
+		})
+	}
 }
 
 func TestCheckCommand(t *testing.T) {

@@ -73,12 +73,12 @@ func whatIsInterruptedIsTakenUp(t *testing.T, one, two *testCluster) {
 }
 
 // stride is from one line to the next after which a command is interrupted. All of them take minutes: LIQO_EACH_LINE=1 asks for them, as soak
-// does; else it is each fifth one.
+// does; else it is each ninth one.
 func stride() int {
 	if os.Getenv("LIQO_EACH_LINE") == "1" {
 		return 1
 	}
-	return 5
+	return 9
 }
 
 // oneOfTwoDirectionsIsTakenUp interrupts what peer and unpeer do of the second direction, while the first one stays as it is, and then unpeer
