@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Runs test suites, prints the time and budget of each, and starts the clusters of the playground once for suites that need them.
 #   test/run.sh [all|soak|bench|SUITE...]      suites of all: assets lint unit race playground image demo clusters;
+#                                              unit runs modules, the tests of other modules, in parallel;
 #                                              clusters runs e2e, guides, attacks and hub in parallel with network
 #                                              parts of soak: several upgrade losses fuzz, and of bench: netbench;
 #                                              gitops peers clusters by Argo CD and Flux, which are compiled first: half an hour;
