@@ -78,7 +78,9 @@ func setUp(ctx context.Context) error {
 	consumer, provider = both[0], both[1]
 	consumerTenant, providerTenant = names.DefaultTenantNamespace(provider.ID), names.DefaultTenantNamespace(consumer.ID)
 	remoteShop = names.DefaultTwin(shop, consumer.ID)
-	replicas := func() error { return provider.Install("--reset-values", "--set", "networking.gatewayTemplates.replicas=2") }
+	replicas := func() error {
+		return provider.Install("--reset-values", "--set", "networking.gatewayTemplates.replicas=2")
+	}
 	if err := runAtOnce(func() error { return consumer.Install("--reset-values") }, replicas); err != nil {
 		return err
 	}
