@@ -228,7 +228,7 @@ func (m *throughputMeter) renewToken(ctx context.Context) (err error) {
 func (m *throughputMeter) readGateway(ctx context.Context, pod *corev1.Pod) (counters, error) {
 	port := podpage.MetricsPort(pod)
 	if port == 0 {
-		return counters{}, errors.New("it has no port for metrics: metrics.enabled is false")
+		return counters{}, errors.New("it has no port for metrics: it is of an older version, or its template has none")
 	}
 	ctx, cancel := context.WithTimeout(ctx, pageTime)
 	defer cancel()

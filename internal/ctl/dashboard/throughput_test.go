@@ -152,7 +152,7 @@ func TestThroughput(t *testing.T) {
 	// A gateway without metrics has no rate, and the other one keeps its own.
 	g.addGateway(t, "turin", map[string]string{names.GatewayActive: "true"}, "healthz")
 	m.measureRates(t.Context())
-	if got := measured(); len(got.Throughput) != 1 || got.ThroughputProblem != "gateway "+g.tenant+"/turin: it has no port for metrics: metrics.enabled is false" {
+	if got := measured(); len(got.Throughput) != 1 || got.ThroughputProblem != "gateway "+g.tenant+"/turin: it has no port for metrics: it is of an older version, or its template has none" {
 		t.Errorf("measured %+v, %s", got.Throughput, got.ThroughputProblem)
 	}
 

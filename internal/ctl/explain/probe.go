@@ -103,7 +103,7 @@ func (p *probeSender) newPageReader(ctx context.Context, c *cluster.Cluster, nam
 	return func(pod *corev1.Pod) (out []plan.ProbeResult, err error) {
 		port := podpage.MetricsPort(pod)
 		if port == 0 {
-			return nil, fmt.Errorf("pod %s/%s has no port for metrics: metrics.enabled is false", pod.Namespace, pod.Name)
+			return nil, fmt.Errorf("pod %s/%s has no port for metrics: it is of an older version, or its template has none", pod.Namespace, pod.Name)
 		}
 		text, err := readFreePage(ctx, pages, pod, port, token)
 		if err != nil {

@@ -212,7 +212,7 @@ func (g *gatherer) gatherPages(ctx context.Context, pod *corev1.Pod, token strin
 		return
 	case port == 0:
 		if agent {
-			to.addProblem("network state of %s/%s: it has no port for metrics: metrics.enabled is false", pod.Namespace, pod.Name)
+			to.addProblem("network state of %s/%s: it has no port for metrics: it is of an older version, or its template has none", pod.Namespace, pod.Name)
 		}
 		return
 	}
