@@ -18,6 +18,7 @@ import (
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
@@ -36,6 +37,8 @@ func newPictureTown(t *testing.T) *changingTown {
 	f.Namespace, f.ServerVersion, f.CLIVersion, f.Unreadable = "liqo", "v1.37.2", "v0.2.0", map[string]string{}
 	labels := map[string]string{names.AppPartOf: "liqo", names.AppName: "controller-manager", names.AppVersion: "v0.2.0"}
 	f.Deployments = []appsv1.Deployment{{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo", Name: "liqo-controller-manager", Labels: labels}}}
+	account := []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Namespace: "liqo", Name: "default"}}
+	f.ClusterBindings, f.Bindings = []rbacv1.ClusterRoleBinding{{Subjects: account}}, []rbacv1.RoleBinding{{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo"}, Subjects: account}}
 	offloading := offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "offloading"}, Spec: offv1beta1.NamespaceOffloadingSpec{
 		PodOffloadingStrategy: offv1beta1.RemotePodOffloadingStrategyType}}
 	offloading.Status.OffloadingPhase, offloading.Status.RemoteNamespaceName = offv1beta1.ReadyOffloadingPhaseType, "shop-rome"
@@ -88,6 +91,7 @@ func TestPictures(t *testing.T) {
 	b := newBrowser(t)
 	b.open(t, "http://"+newTestServer(t, town.feed)+"/#"+testToken, "light")
 	b.wait(t, `document.querySelectorAll("#map g").length === 7 && document.querySelectorAll("#tunnels tbody tr").length === 6`)
+	b.wait(t, `document.getElementById("counts").textContent.includes("0 failed checks, 1 warning")`)
 	b.resize(t, 1240)
 	seen := map[string]bool{}
 	for _, theme := range []string{"light", "dark"} {

@@ -66,7 +66,7 @@ export function showMap({ cluster, peers, tunnels, check }, counts, chosen, choo
     set(circle, { cx: x, cy: y, r: tunnel ? 9 : 16 });
     set(state, { x, y: y + 4.5 });
     // The texts are away from the lines: above the upper clusters, below the others.
-    const texts = [name, detail, rate].slice(0, isDetailed ? 3 : 1), above = y <= height / 2;
+    const texts = [name, detail, rate].slice(0, !isDetailed || !tunnel ? 1 : tunnel.rate ? 3 : 2), above = y < height / 2 - 1;
     texts.forEach((text, i) => set(text, { x, y: above ? y - (tunnel ? 15 : 22) - 14 * (texts.length - 1 - i) : y + 24 + 14 * i }));
     if (!tunnel) set(name, { x, y: y - 22 }), set(detail, { x, y: y + 32 });
     setText(title, label);
