@@ -75,6 +75,7 @@ type foreignClusters struct {
 	emit     func(client.Object, kube.Event)
 	events   *kube.EventRecorder
 	failures *failures
+	ports    *nodePorts
 	version  string
 	disabled Disabled
 }
@@ -83,7 +84,7 @@ func setupForeignClusters(mgr ctrl.Manager, o Options, secrets *kube.NamespacedW
 	emit := kube.EmitBy(mgr.GetEventRecorder("liqo-foreigncluster"), "Compare")
 	f := &foreignClusters{
 		client: mgr.GetClient(), secrets: secrets, version: o.Version, disabled: o.Disabled,
-		emit: emit, events: kube.NewEventRecorder(emit), failures: newFailures(time.Now()),
+		emit: emit, events: kube.NewEventRecorder(emit), failures: newFailures(time.Now()), ports: &nodePorts{live: mgr.GetAPIReader()},
 	}
 	wake := handler.EnqueueRequestsFromMapFunc(f.peerOf)
 	b := ctrl.NewControllerManagedBy(mgr).
@@ -201,7 +202,7 @@ func (f *foreignClusters) writeStatus(ctx context.Context, fc *liqov1beta1.Forei
 	want.Status = view.newStatus(fc.Generation, f.disabled)
 	want.Status.Conditions = fc.Status.Conditions
 	keepTimes(&want.Status.Modules, fc.Status.Modules, metav1.Now())
-	f.recordEvents(want)
+	f.recordEvents(ctx, want)
 	if !equality.Semantic.DeepEqual(want.Status, fc.Status) {
 		if err := client.IgnoreNotFound(f.client.Status().Patch(ctx, want, client.MergeFrom(fc))); err != nil {
 			return fmt.Errorf("writing the status of ForeignCluster %s: %w", fc.Name, err)
@@ -213,11 +214,14 @@ func (f *foreignClusters) writeStatus(ctx context.Context, fc *liqov1beta1.Forei
 	return nil
 }
 
-// recordEvents emits why new objects are not offered to the peer, unless already recorded.
-func (f *foreignClusters) recordEvents(fc *liqov1beta1.ForeignCluster) {
+// recordEvents emits why new objects are not offered to the peer, and that NodePorts do not reach it, unless already recorded.
+func (f *foreignClusters) recordEvents(ctx context.Context, fc *liqov1beta1.ForeignCluster) {
 	var now []kube.Event
 	if c := peer.VersionRefused(fc); c != nil {
 		now = append(now, kube.Event{Type: corev1.EventTypeWarning, Reason: c.Reason, Message: c.Message})
+	}
+	if fc.Status.Modules.Networking.Enabled && f.ports.areLost(ctx) {
+		now = append(now, lostNodePorts)
 	}
 	f.events.Record(fc, now...)
 }

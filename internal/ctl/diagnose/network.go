@@ -17,6 +17,7 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
 )
 
 const (
@@ -114,7 +115,7 @@ const CiliumConfig = "cilium-config"
 func (f *Facts) FindCNILimits() (all []Finding) {
 	for i := range f.CNISettings {
 		ref, settings := Ref("ConfigMap", &f.CNISettings[i]), f.CNISettings[i].Data
-		if r := settings["kube-proxy-replacement"]; r == "true" || r == "strict" || settings["enable-node-port"] == "true" {
+		if policy.ReplacesKubeProxy(settings) {
 			all = append(all, warningOf(newFailure(ref, "Cilium replaces kube-proxy: requests from outside the cluster to NodePorts and load balancers do not reach pods in peers",
 				"run kube-proxy, with kubeProxyReplacement=false, or let clients ask a pod of this cluster, such as an ingress", "docs/network-reach.md#cilium-without-kube-proxy")))
 		}
