@@ -7,6 +7,7 @@
 #                                              gitops peers clusters by Argo CD and Flux, which are compiled first: half an hour;
 #                                              skew runs consumers and providers of all supported versions of Kubernetes, which are
 #                                              compiled first: ten minutes each;
+#                                              cilium runs tests of the network between clusters of which one or both have Cilium, which is compiled first;
 #                                              headlamp checks and builds the plugin for Headlamp, with packages of npm: minutes;
 #                                              peerings prints how long peering takes, without limits
 #   test/run.sh check                          before each commit: format, vet, generated files, and tests of the packages that a
@@ -17,7 +18,7 @@ cd "$(dirname "$0")/.."
 . demo/machine.sh
 
 # Seconds that a suite may take on 2 cores with cold caches, 51 minutes in total. They are printed, not enforced, because machines differ.
-declare -A budget=([check]=300 [assets]=460 [lint]=340 [unit]=960 [modules]=180 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=700 [guides]=180 [attacks]=120 [network]=730 [hub]=180 [clusters]=1090 [peerings]=180 [several]=300 [upgrade]=800 [losses]=1300 [gitops]=1500 [monitoring]=900 [skew]=1500 [headlamp]=240 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
+declare -A budget=([check]=300 [assets]=460 [lint]=340 [unit]=960 [modules]=180 [race]=180 [playground]=60 [image]=60 [demo]=50 [e2e]=700 [guides]=180 [attacks]=120 [network]=730 [hub]=180 [clusters]=1090 [peerings]=180 [several]=300 [upgrade]=800 [losses]=1300 [gitops]=1500 [monitoring]=900 [cilium]=3000 [skew]=1500 [headlamp]=240 [fuzz]=1500 [soak]=7100 [netbench]=1200 [bench]=1600)
 export CGO_ENABLED=${CGO_ENABLED:-0}
 export GOGC=${GOGC:-200} # for compilers, checkers and API servers of tests; the clusters of the playground have their own setting
 bench_network=172.27.0.0/16 demo_network=172.25.0.0/16 e2e_network=172.26.0.0/16 # networks of clusters that run in parallel with those of the tests
@@ -242,6 +243,14 @@ suite_monitoring() { # not in all, like gitops
 	start_clusters 1 && gotest -count=1 -v ./test/monitoring
 }
 
+suite_cilium() { # not in all: Cilium takes long to compile, and network runs the other CNIs
+	local pair
+	make --no-print-directory playground && bin/playground build --cni flannel,kube-router,cilium || return 1
+	for pair in flannel,cilium cilium,kube-router cilium-without-kube-proxy,cilium; do
+		start_clusters 2 a,b "$pair" && gotest -count=1 -v -run 'TestMatrix|TestNetworkPolicies|TestGatewayFailover' ./test/network && remove_clusters || return 1
+	done
+}
+
 suite_headlamp() { # not in all: npm installs 850 MB
 	(cd plugins/headlamp && npm ci --no-audit --no-fund --loglevel error && npm run tsc && npm run lint && npm run test && npm run build)
 }
@@ -320,7 +329,7 @@ for s in $list; do
 	race) require_programs gcc "gcc libc6-dev" ;;
 	headlamp) require_programs npm "nodejs npm" ;;
 	gitops) require_clusters && require_programs git git redis-server redis-server ;;
-	playground | demo | e2e | guides | attacks | network | hub | clusters | peerings | several | upgrade | losses | skew | monitoring | soak | bench | netbench) require_clusters ;;
+	playground | demo | e2e | guides | attacks | network | hub | clusters | peerings | several | upgrade | losses | skew | monitoring | cilium | soak | bench | netbench) require_clusters ;;
 	esac || exit 1
 done
 failed=
