@@ -85,8 +85,7 @@ func allToOne() handler.Funcs {
 func changesDecision(e event.UpdateEvent) bool {
 	switch now := e.ObjectNew.(type) {
 	case *corev1.Node:
-		was := e.ObjectOld.(*corev1.Node)
-		return !slices.Equal(was.Status.Addresses, now.Status.Addresses) || !slices.Equal(was.Spec.PodCIDRs, now.Spec.PodCIDRs)
+		return !slices.Equal(e.ObjectOld.(*corev1.Node).Status.Addresses, now.Status.Addresses)
 	case *networkingv1beta1.Configuration: // the peer may report other networks at any rate
 		was, is := e.ObjectOld.(*networkingv1beta1.Configuration), now
 		before, after := was.Status, is.Status

@@ -197,7 +197,6 @@ func TestProblemPredicates(t *testing.T) {
 		"where a node is reached": {&networkingv1beta1.InternalNode{}, &networkingv1beta1.InternalNode{Status: networkingv1beta1.InternalNodeStatus{
 			PodCIDRs: []networkingv1beta1.CIDR{"10.200.1.0/24"},
 		}}, true},
-		"the pods of a node": {node(func(*corev1.Node) {}), node(func(n *corev1.Node) { n.Spec.PodCIDRs = []string{"10.200.1.0/24"} }), true},
 		"networks that a peer reports": {&networkingv1beta1.Configuration{}, &networkingv1beta1.Configuration{Status: networkingv1beta1.ConfigurationStatus{
 			ReportedRemote: &networkingv1beta1.ClusterConfig{},
 		}}, false},

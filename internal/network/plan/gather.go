@@ -192,18 +192,13 @@ func readyEndpoints(s *discoveryv1.EndpointSlice, name string) []netip.AddrPort 
 	return out
 }
 
-// TakenByNode returns the addresses of a Node, and its share of the pod network, as reserved prefixes. A peer's local network must not cover one,
-// because the cluster's own packets to the node or its pods would go to the peer.
+// TakenByNode returns the addresses of a Node as reserved prefixes. A peer's local network must not cover one, because the cluster's own
+// packets to the node would go to the peer.
 func TakenByNode(n *corev1.Node) []ReservedPrefix {
 	var out []ReservedPrefix
 	for _, at := range n.Status.Addresses {
 		if a, err := parseAddress(at.Address); err == nil {
 			out = append(out, ReservedPrefix{hostPrefix(a), "address of Node " + n.Name})
-		}
-	}
-	for _, text := range n.Spec.PodCIDRs {
-		if p, err := prefix.ParsePrefix(text); err == nil {
-			out = append(out, ReservedPrefix{p, "pods of Node " + n.Name})
 		}
 	}
 	return out

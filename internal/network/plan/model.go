@@ -59,7 +59,7 @@ func newModel(c Cluster, from netip.Addr, of Object) *model {
 		owner[from] = of
 	}
 	s.takeTunnels(c.Tunnels, owner)
-	s.takeMembers(c.Members, owner, networksOf(c.Peers))
+	s.takeMembers(c.Members, owner)
 	s.findStrays(c.Peers)
 	taken := append(s.reservedPrefixes(from), c.Taken...)
 	s.takeNetworks(c.Peers, slices.Clone(taken))
@@ -231,9 +231,8 @@ func membersByRank(in []ClusterNode) []ClusterNode {
 	return byRank(in, func(m ClusterNode) Object { return m.Of }, func(m ClusterNode) time.Time { return m.Since })
 }
 
-// takeMembers accepts the nodes of the fabric. A node reports where its pods are: it may have some outside of the cluster's pod networks, but none
-// that take the place of a peer's network.
-func (s *model) takeMembers(in []ClusterNode, owner map[netip.Addr]Object, networks []peerNetwork) {
+// takeMembers accepts the nodes of the fabric.
+func (s *model) takeMembers(in []ClusterNode, owner map[netip.Addr]Object) {
 	pods := map[netip.Prefix]Object{}
 	for _, m := range membersByRank(in) {
 		m.External = slices.DeleteFunc(addressSet(m.External), func(a netip.Addr) bool {
@@ -252,30 +251,17 @@ func (s *model) takeMembers(in []ClusterNode, owner map[netip.Addr]Object, netwo
 			s.addProblem(m.Of, "%s is not used beside %s: a node has one address of a family", b, a)
 			return true
 		})
-		var foreign []string
 		m.PodCIDRs = slices.DeleteFunc(prefixSet(m.PodCIDRs), func(p netip.Prefix) bool {
 			first, seen := pods[p]
-			i := slices.IndexFunc(networks, func(n peerNetwork) bool { return n.Local.Overlaps(p) && !s.isPodNetwork(p) })
-			switch {
-			case seen:
+			if seen {
 				s.addProblem(m.Of, "the pods of %s are those of %s", p, first)
-			case i >= 0:
-				foreign = append(foreign, fmt.Sprintf("%s, which overlaps %s of %s", p, networks[i].Local, networks[i].of))
-			default:
+			} else {
 				pods[p] = m.Of
 			}
-			return seen || i >= 0
+			return seen
 		})
-		if len(foreign) > 0 { // one problem for any number of pods
-			s.addProblem(m.Of, "pods outside of this cluster's pod networks are left out (%d): those of %s. If the node is right, add this network to ipam.podCIDRs", len(foreign), foreign[0])
-		}
 		s.members = append(s.members, m)
 	}
-}
-
-// isPodNetwork reports whether a prefix is a part of the cluster's pod networks.
-func (s *model) isPodNetwork(p netip.Prefix) bool {
-	return slices.ContainsFunc(s.pods, func(n netip.Prefix) bool { return n.Bits() <= p.Bits() && n.Contains(p.Addr()) })
 }
 
 // reservedPrefixes returns the prefixes in use by this cluster itself.
@@ -296,6 +282,7 @@ func (s *model) reservedPrefixes(from netip.Addr) []ReservedPrefix {
 	for _, m := range s.members {
 		all(hostPrefixes(m.External...), m.Of.String())
 		all(hostPrefixes(m.nodeAddresses()...), m.Of.String())
+		all(m.PodCIDRs, "pods of "+m.Of.String())
 	}
 	return out
 }
