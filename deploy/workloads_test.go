@@ -5,6 +5,7 @@ package deploy
 
 import (
 	"bytes"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -370,12 +371,13 @@ func clusterID(r *release) string {
 	return ""
 }
 
-// TestMonitorManifests writes all monitors to a file, which test/alerts reads as the Prometheus operator does.
+// TestMonitorManifests writes all monitors, and the Service of metrics, to a file, which test/alerts reads as the Prometheus operator does.
 func TestMonitorManifests(t *testing.T) {
 	var text bytes.Buffer
 	all := mustRender(t, values{"metrics": values{"enabled": true, "prometheusOperator": values{"enabled": true}}})
 	for _, obj := range all.objects {
-		if obj.GetKind() != "ServiceMonitor" && obj.GetKind() != "PodMonitor" {
+		isMetrics := obj.GetKind() == "Service" && strings.HasSuffix(obj.GetName(), "-metrics")
+		if obj.GetKind() != "ServiceMonitor" && obj.GetKind() != "PodMonitor" && !isMetrics {
 			continue
 		}
 		data, err := yaml.Marshal(obj.Object)
@@ -386,6 +388,30 @@ func TestMonitorManifests(t *testing.T) {
 		text.Write(data)
 	}
 	golden(t, "monitors.yaml", text.Bytes())
+}
+
+// TestMonitoredJobs renders another prefix of names, with which the names of jobs begin.
+func TestMonitoredJobs(t *testing.T) {
+	count := 0
+	for _, obj := range mustRender(t, values{"nameOverride": "mesh", "metrics": values{
+		"enabled": true, "prometheusOperator": values{"enabled": true}, "grafanaDashboards": values{"enabled": true},
+	}}).objects {
+		if obj.GetKind() != "PrometheusRule" && !(obj.GetKind() == "ConfigMap" && strings.Contains(obj.GetName(), "-dashboard-")) {
+			continue
+		}
+		text, err := yaml.Marshal(obj.Object)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, job := range regexp.MustCompile(`job=~\\*"[^"]*`).FindAllString(string(text), -1) {
+			if count++; !strings.Contains(job, `"(.*/)?mesh-`) {
+				t.Errorf("%s %s: %s does not match jobs of mesh", obj.GetKind(), obj.GetName(), job)
+			}
+		}
+	}
+	if count < 10 {
+		t.Errorf("%d jobs in rules and dashboards, want those of all processes", count)
+	}
 }
 
 // Each monitor scrapes a port that its pods have, in the way in which they serve it.

@@ -173,11 +173,12 @@ func hasData(ctx context.Context, query string) error {
 	return fmt.Errorf("no data for %s", query)
 }
 
-// rulesEvaluated returns an error unless Prometheus has evaluated all rules of the chart without an error, and no alert fires.
+// rulesEvaluated returns an error unless Prometheus has evaluated all rules of the chart without an error, no alert fires, and none waits for
+// series that are absent.
 func rulesEvaluated(ctx context.Context, c *clusters.Cluster) error {
 	var answer struct {
 		Groups []struct {
-			Rules []struct{ Name, State, Health, LastError string }
+			Rules []struct{ Name, Query, State, Health, LastError string }
 		}
 	}
 	if err := ask(ctx, c, "/api/v1/rules", nil, &answer); err != nil {
@@ -186,7 +187,8 @@ func rulesEvaluated(ctx context.Context, c *clusters.Cluster) error {
 	count := 0
 	for _, group := range answer.Groups {
 		for _, rule := range group.Rules {
-			if rule.Health != "ok" || rule.State == "firing" {
+			isAbsent := rule.State == "pending" && strings.Contains(rule.Query, "absent(")
+			if rule.Health != "ok" || rule.State == "firing" || isAbsent {
 				return fmt.Errorf("%s is %s, %s: %s", rule.Name, rule.State, rule.Health, rule.LastError)
 			}
 			count++
