@@ -27,7 +27,7 @@ const nodePortsTTL = 5 * time.Minute
 var lostNodePorts = kube.Event{
 	Type: corev1.EventTypeWarning, Reason: "NodePortsLost",
 	Message: "Cilium replaces kube-proxy: requests from outside of this cluster to a NodePort or load balancer are lost where the endpoint is a pod of this peer. " +
-		"Run kube-proxy, with kubeProxyReplacement=false, or let clients ask a pod of this cluster, such as an ingress",
+		"Let clients ask a pod of this cluster, such as an ingress, or run kube-proxy and, once it is ready, set kubeProxyReplacement=false",
 }
 
 // nodePorts detects whether the CNI plugin loses requests from outside to NodePorts with endpoints in peers.

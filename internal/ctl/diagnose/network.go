@@ -117,7 +117,7 @@ func (f *Facts) FindCNILimits() (all []Finding) {
 		ref, settings := Ref("ConfigMap", &f.CNISettings[i]), f.CNISettings[i].Data
 		if policy.ReplacesKubeProxy(settings) {
 			all = append(all, warningOf(newFailure(ref, "Cilium replaces kube-proxy: requests from outside the cluster to NodePorts and load balancers do not reach pods in peers",
-				"run kube-proxy, with kubeProxyReplacement=false, or let clients ask a pod of this cluster, such as an ingress", "docs/network-reach.md#cilium-without-kube-proxy")))
+				"let clients ask a pod of this cluster, such as an ingress, or run kube-proxy and, once it is ready, set kubeProxyReplacement=false", "docs/network-reach.md#cilium-without-kube-proxy")))
 		}
 		if settings["enable-source-ip-verification"] == "false" {
 			all = append(all, warningOf(newFailure(ref, "Cilium does not verify the sources of pods: a pod can send in the name of a pod of a peer",
