@@ -18,6 +18,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	"k8s.io/apimachinery/pkg/runtime"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
@@ -78,6 +79,15 @@ func New(id, kubeconfig string) (*Cluster, error) {
 	}
 	c, err := client.New(cfg, client.Options{Scheme: scheme})
 	return &Cluster{ID: id, Kubeconfig: kubeconfig, Config: cfg, Client: c}, err
+}
+
+// InParallel does something with all clusters at the same time.
+func InParallel[T any](all []T, do func(T) error) error {
+	var group errgroup.Group
+	for _, c := range all {
+		group.Go(func() error { return do(c) })
+	}
+	return group.Wait()
 }
 
 // Install runs liqoctl as a user would; on a cluster that has this installation it upgrades in place.

@@ -35,13 +35,13 @@ func setUp() error {
 		return err
 	}
 	consumer, provider = &cluster{Cluster: both[0]}, &cluster{Cluster: both[1]}
-	for _, c := range []*cluster{consumer, provider} {
+	if err := clusters.InParallel([]*cluster{consumer, provider}, func(c *cluster) (err error) {
 		if c.empty, err = c.Listing(context.Background()); err != nil {
 			return err
 		}
-		if err := c.install(); err != nil {
-			return err
-		}
+		return c.install()
+	}); err != nil {
+		return err
 	}
 	admissions, err = startAdmissions(consumer)
 	return err

@@ -19,7 +19,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 
 	"liqo.io/liqo/test/clusters"
@@ -43,21 +42,13 @@ func setUp() error {
 		return err
 	}
 	a, b, c = given[0], given[1], given[2]
-	if err := inParallel(given, func(of *clusters.Cluster) error { return of.Install("--set", "controllerManager.replicas=1") }); err != nil {
+	if err := clusters.InParallel(given, func(of *clusters.Cluster) error { return of.Install("--set", "controllerManager.replicas=1") }); err != nil {
 		return err
 	}
-	return inParallel([]*clusters.Cluster{b, c}, func(provider *clusters.Cluster) error {
+	return clusters.InParallel([]*clusters.Cluster{b, c}, func(provider *clusters.Cluster) error {
 		_, err := a.Say("peer", "--remote-kubeconfig", provider.Kubeconfig)
 		return err
 	})
-}
-
-func inParallel(all []*clusters.Cluster, do func(*clusters.Cluster) error) error {
-	var group errgroup.Group
-	for _, one := range all {
-		group.Go(func() error { return do(one) })
-	}
-	return group.Wait()
 }
 
 const (

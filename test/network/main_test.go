@@ -42,15 +42,12 @@ func setUp() error {
 		return err
 	}
 	a, b = both[0], both[1]
-	for _, c := range both {
+	return clusters.InParallel(both, func(c *clusters.Cluster) error {
 		if err := c.Install("--set", "offloading.twinNamespaces.pods.serviceAccounts={lodger}", "--set", "metrics.enabled=true"); err != nil {
 			return err
 		}
-		if err := restartDaemonSets(c); err != nil {
-			return err
-		}
-	}
-	return nil
+		return restartDaemonSets(c)
+	})
 }
 
 // restartDaemonSets rolls out the CNI again, as the guide of DaemonSets says: it is older than Liqo, and its pods would wait on virtual nodes.
