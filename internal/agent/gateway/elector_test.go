@@ -275,7 +275,6 @@ func (s *testGateway) leads(t *testing.T) {
 
 // One pod of a server ends in each way that there is. The client has a session with the other one soon, which begins it.
 func TestGatewayFailover(t *testing.T) {
-	t.Parallel()
 	a, b := newTestGateways(t)
 	c := addReplica(t, a, b)
 	b.options.Endpoints = append(b.options.Endpoints, standbyAt+":51840")
@@ -324,7 +323,6 @@ func TestGatewayFailover(t *testing.T) {
 // While the API server is away the tunnel stays. It goes if the standby is away as well, since it may be the others that are well, and comes back
 // with the standby.
 func TestGatewayReplicaAlone(t *testing.T) {
-	t.Parallel()
 	a, b := newTestGateways(t)
 	c := addReplica(t, a, b)
 	lease := publish(t, a, c)
@@ -391,7 +389,6 @@ func TestGatewayReplicaAlone(t *testing.T) {
 // A process of a replica hangs, as a stopped or dead one whose device goes on: its tunnel passes nothing when the standby takes over. When it goes
 // on, its peer goes first; and so it does in the process that follows a dead one.
 func TestGatewayReplicaStopped(t *testing.T) {
-	t.Parallel()
 	a, b := newTestGateways(t)
 	c := addReplica(t, a, b)
 	b.options.Endpoints = append(b.options.Endpoints, standbyAt+":51840")
@@ -452,7 +449,6 @@ func (s *testGateway) tells(t *testing.T, action, what string) {
 
 // A replica whose rules the kernel refuses gives up the tunnel, if another one can apply them.
 func TestGatewayReplicaUnable(t *testing.T) {
-	t.Parallel()
 	a, b := newTestGateways(t)
 	c := addReplica(t, a, b)
 	publish(t, a, c)
@@ -523,7 +519,6 @@ func (s *testGateway) unfence(t *testing.T) {
 // The process of a replica without a standby dies and does not come back, while its device goes on. Another replica takes over once the list of
 // replicas says so, and then nothing passes the tunnel of the dead one.
 func TestGatewayReplicaCrashed(t *testing.T) {
-	t.Parallel()
 	a, b := newTestGateways(t)
 	c := addReplica(t, a, b)
 	b.options.Endpoints = append(b.options.Endpoints, standbyAt+":51840")
@@ -558,7 +553,6 @@ func TestGatewayReplicaCrashed(t *testing.T) {
 
 // A replica that has just started goes by no promise: without the API server its tunnel ends, and comes back with it.
 func TestGatewayReplicaStarts(t *testing.T) {
-	t.Parallel()
 	a, b := newTestGateways(t)
 	c := addReplica(t, a, b)
 	a.settle, c.settle = time.Hour, time.Hour
@@ -579,7 +573,6 @@ func TestGatewayReplicaStarts(t *testing.T) {
 // A replica whose fence the kernel refuses, after the table was deleted, passes nothing. It adds no standby, and lets another one take over. The last
 // one has a fence again as soon as the kernel makes one.
 func TestGatewayReplicaUnfenced(t *testing.T) {
-	t.Parallel()
 	a, b := newTestGateways(t)
 	c := addReplica(t, a, b)
 	publish(t, a, c)
@@ -632,7 +625,6 @@ func TestRefusedFence(t *testing.T) {
 
 // A replica whose fence the kernel refuses takes a Lease that no other takes, and gives it up to one that it cannot ask whether it is able.
 func TestGatewayReplicaUnfencedAndDeaf(t *testing.T) {
-	t.Parallel()
 	a, b := newTestGateways(t)
 	c := addReplica(t, a, b)
 	publish(t, a)
@@ -651,7 +643,6 @@ func TestGatewayReplicaUnfencedAndDeaf(t *testing.T) {
 // The kernel refuses the fences of both replicas, and the port between them is blocked: the Lease changes hands less and less often, and an event names
 // the port. The one whose kernel makes a fence again takes over.
 func TestGatewayReplicasUnfencedAndDeaf(t *testing.T) {
-	t.Parallel()
 	a, b := newTestGateways(t)
 	c := addReplica(t, a, b)
 	lease := publish(t, a, c)
@@ -682,7 +673,6 @@ func TestGatewayReplicasUnfencedAndDeaf(t *testing.T) {
 
 // A replica whose fence the kernel refuses loses the API server, too: its standby, which hears it, takes over.
 func TestGatewayReplicaUnfencedWithoutAPI(t *testing.T) {
-	t.Parallel()
 	a, b := newTestGateways(t)
 	c := addReplica(t, a, b)
 	publish(t, a, c)
@@ -743,7 +733,6 @@ func TestReplicaMessages(t *testing.T) {
 
 // The number of replicas was set to one: nodes reach the next pod, which takes part in no election.
 func TestGatewayElectionEnds(t *testing.T) {
-	t.Parallel()
 	a, b := newTestGateways(t)
 	a.options.Pod, a.options.LeaderElection, a.cut = "gw-a", true, newCut()
 	ended, end := context.WithCancel(t.Context())
