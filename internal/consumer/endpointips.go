@@ -83,7 +83,7 @@ func SetupEndpointIPs(mgr ctrl.Manager, o VirtualNodeOptions) error {
 		Watches(&offv1beta1.NamespaceMap{}, e.mapHandler(), builder.WithPredicates(own)).
 		Watches(&offv1beta1.VirtualNode{}, all, builder.WithPredicates(nodeSpecChanged)).
 		Watches(&offv1beta1.VkOptionsTemplate{}, all, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&networkingv1beta1.Configuration{}, all, builder.WithPredicates(placementChanged)).
+		Watches(&networkingv1beta1.Configuration{}, all, builder.WithPredicates(peer.NetworksPredicate)).
 		Watches(&liqov1beta1.ForeignCluster{}, all, builder.WithPredicates(directChanged)).
 		WatchesRawSource(watch.Source(here))
 	if err := b.Complete(e); err != nil {
@@ -154,11 +154,6 @@ var directChanged = predicate.Funcs{
 func mapsOthers(foreign client.Object) bool {
 	return slices.Contains(foreign.(*liqov1beta1.ForeignCluster).Status.Capabilities, peer.DirectConnections)
 }
-
-// placementChanged filters out changes of a Configuration that do not concern the networks of the peer.
-var placementChanged = predicate.Funcs{UpdateFunc: func(ev event.UpdateEvent) bool {
-	return peer.NetworksChanged(ev.ObjectOld.(*networkingv1beta1.Configuration), ev.ObjectNew.(*networkingv1beta1.Configuration))
-}}
 
 // Reconcile makes the IPs of a namespace those that its endpoints need.
 func (e *endpointIPs) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {

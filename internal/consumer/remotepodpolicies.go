@@ -32,6 +32,7 @@ import (
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
 	"liqo.io/liqo/internal/prefix"
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
@@ -133,7 +134,7 @@ func (r *remotePodPolicies) addWatches(mgr ctrl.Manager, b *builder.Builder) (*b
 	})
 	return b.
 		Watches(&networkingv1.NetworkPolicy{}, &handler.EnqueueRequestForObject{}, builder.WithPredicates(predicate.GenerationChangedPredicate{})).
-		Watches(&networkingv1beta1.Configuration{}, all, builder.WithPredicates(placementChanged)).
+		Watches(&networkingv1beta1.Configuration{}, all, builder.WithPredicates(peer.NetworksPredicate)).
 		Watches(&corev1.Namespace{}, all, builder.WithPredicates(predicate.LabelChangedPredicate{})).
 		WatchesRawSource(pods.Source(r.podHandler())), nil
 }

@@ -27,6 +27,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
@@ -189,6 +191,11 @@ func NetworksChanged(before, after *networkingv1beta1.Configuration) bool {
 		!apiequality.Semantic.DeepEqual(before.Status.Remote, after.Status.Remote) ||
 		!apiequality.Semantic.DeepEqual(before.Status.ObservedRemote, after.Status.ObservedRemote) || placed(before) != placed(after)
 }
+
+// NetworksPredicate passes only changes of Configurations by NetworksChanged.
+var NetworksPredicate = predicate.Funcs{UpdateFunc: func(ev event.UpdateEvent) bool {
+	return NetworksChanged(ev.ObjectOld.(*networkingv1beta1.Configuration), ev.ObjectNew.(*networkingv1beta1.Configuration))
+}}
 
 // Key returns the private key that this cluster uses with one provider, for all its certificates and proofs. Key
 // returns a Wait while there is none.

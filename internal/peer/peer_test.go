@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"sigs.k8s.io/controller-runtime/pkg/event"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
@@ -169,7 +170,7 @@ func TestNetworksChanged(t *testing.T) {
 		}}}
 		after := before.DeepCopy()
 		test.edit(after)
-		if got := peer.NetworksChanged(before, after); got != test.want {
+		if got := peer.NetworksPredicate.Update(event.UpdateEvent{ObjectOld: before, ObjectNew: after}); got != test.want {
 			t.Errorf("%s: %t, want %t", name, got, test.want)
 		}
 	}

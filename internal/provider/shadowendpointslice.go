@@ -81,7 +81,7 @@ func SetupShadowEndpointSlices(mgr ctrl.Manager, o ShadowEndpointSliceOptions) e
 	b := c.Builder().
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.inNamespace), builder.WithPredicates(namespaceChanged)).
 		Watches(&liqov1beta1.ForeignCluster{}, handler.EnqueueRequestsFromMapFunc(s.ofForeignCluster), builder.WithPredicates(networkingChanged)).
-		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(s.ofLabel)).
+		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(s.ofLabel), builder.WithPredicates(peer.NetworksPredicate)).
 		Watches(&networkingv1beta1.Connection{}, handler.EnqueueRequestsFromMapFunc(s.ofLabel), builder.WithPredicates(connectionChanged)).
 		Watches(&corev1.Node{}, handler.EnqueueRequestsFromMapFunc(s.allRequests), builder.WithPredicates(nodeNetworkChanged)).
 		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.allRequests), builder.WithPredicates(networkChanged)).

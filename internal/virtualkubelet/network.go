@@ -20,7 +20,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/handler"
 	"sigs.k8s.io/controller-runtime/pkg/log"
-	"sigs.k8s.io/controller-runtime/pkg/predicate"
 	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
@@ -87,7 +86,7 @@ func setupNetwork(ctx context.Context, mgr ctrl.Manager, n *networkState) error 
 		return []reconcile.Request{{NamespacedName: types.NamespacedName{Name: string(n.options.Provider)}}}
 	}
 	b := ctrl.NewControllerManagedBy(mgr).Named("provider-network").For(&liqov1beta1.ForeignCluster{}).
-		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(predicate.ResourceVersionChangedPredicate{}))
+		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(one), builder.WithPredicates(peer.NetworksPredicate))
 	if err := b.Complete(n); err != nil {
 		return fmt.Errorf("registering the controller of the network: %w", err)
 	}
