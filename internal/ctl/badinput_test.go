@@ -370,6 +370,7 @@ func TestInvalidArguments(t *testing.T) {
 		"create resourceslice": {"A", `"A" cannot be the name of a node`}, "create virtualnode": {"A", `"A" cannot be the name of a node`},
 		"force unpeer": {"Rome", `invalid cluster ID "Rome"`}, "info peer": {"Rome", `invalid cluster ID "Rome"`},
 		"offload namespace": {"a.b", `invalid namespace "a.b"`}, "unoffload namespace": {"a.b", `invalid namespace "a.b"`},
+		"trace": {"a/b", `"a/b" is neither a pod nor a Service`},
 	}
 	for name, cmd := range commands {
 		line := lineOf(root, name, local, remote)
