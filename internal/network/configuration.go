@@ -15,7 +15,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -143,70 +142,64 @@ func (s *configurations) Next(cfg *networkingv1beta1.Configuration) time.Duratio
 	return max(followInterval-time.Since(s.followed[cfg.UID]), 0)
 }
 
+// syncRemote writes the local prefixes into the status. A failure, which is retried, leaves the status as it is.
 func (s *configurations) syncRemote(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
 	placed, err := s.placeNetworks(ctx, cfg)
-	if isOfNetwork(err) || err == nil { // a failure of ours takes no view away
-		cfg.Status.Remote, cfg.Status.ObservedRemote = nil, cfg.Spec.Remote.DeepCopy()
-		if placed != nil {
-			cfg.Status.Remote, cfg.Status.ObservedRemote = &placed.local, &placed.remote
-		}
-	}
-	if reason, after, waits := kube.WaitReason(err); waits && after == 0 {
-		return kube.Wait(cmp.Or(s.Next(cfg), max(waitingPatience-waitedSince(cfg), 0)), reason)
-	}
-	if err != nil {
+	if err != nil && !isReported(err) {
 		return err
 	}
-	return s.showUnknownSource(ctx, cfg)
+	cfg.Status.Remote, cfg.Status.ObservedRemote = nil, cfg.Spec.Remote.DeepCopy()
+	var failed error
+	if !placed.isEmpty() {
+		cfg.Status.Remote, cfg.Status.ObservedRemote = &placed.local, &placed.remote
+		failed = s.showUnknownSource(ctx, cfg, placed)
+	}
+	if reason, after, waits := kube.WaitReason(err); waits && after == 0 {
+		err = kube.Wait(cmp.Or(s.Next(cfg), max(waitingPatience-waitedSince(cfg), 0)), reason)
+	}
+	return errors.Join(err, failed)
 }
 
-// isOfNetwork reports whether an error is about one network of the peer, and none of ours.
-func isOfNetwork(err error) bool {
+// isReported reports whether an error is a state that the condition tells: an expected wait, or a problem of the user.
+func isReported(err error) bool {
 	_, invalid := kube.InvalidReason(err)
 	return invalid || kube.IsWait(err)
 }
 
-// placement has the networks of a peer that have local prefixes, and these, index by index.
-type placement struct {
-	remote, local networkingv1beta1.ClusterConfig
-}
-
-// placeNetworks returns the peer's networks with local prefixes, or nil if there are none, and the error of the first of the other networks.
-func (s *configurations) placeNetworks(ctx context.Context, cfg *networkingv1beta1.Configuration) (*placement, error) {
+// placeNetworks returns the peer's networks with local prefixes, and the error of the first of the other networks.
+func (s *configurations) placeNetworks(ctx context.Context, cfg *networkingv1beta1.Configuration) (placement, error) {
 	id := cfg.Labels[names.RemoteClusterID]
 	if id == "" {
 		if err := s.giveBack(ctx, cfg); err != nil {
-			return nil, err
+			return placement{}, err
 		}
-		return nil, kube.Invalid(ReasonNoCluster, fmt.Errorf("the label %s is missing: it names the cluster whose networks these are", names.RemoteClusterID))
+		return placement{}, kube.Invalid(ReasonNoCluster, fmt.Errorf("the label %s is missing: it names the cluster whose networks these are", names.RemoteClusterID))
 	}
 	alone := s.checkOnlyOne(ctx, cfg, id)
 	if err := errors.Join(alone, s.showLocal(ctx, cfg)); err != nil { // also if it is not effective: it may have been before
-		return nil, err
-	}
-	if err := checkUsable(cfg.Spec.Remote.CIDR); err != nil {
-		return nil, kube.Invalid(ReasonUnusable, err)
+		return placement{}, err
 	}
 	current, err := s.networksOf(ctx, cfg)
 	if err != nil {
-		return nil, err
+		return placement{}, err
+	}
+	if err := checkUsable(cfg.Spec.Remote.CIDR); err != nil {
+		return placedBefore(cfg, current), kube.Invalid(ReasonUnusable, err)
 	}
 	if err := s.takeOver(ctx, cfg, id, len(current) == 0); err != nil {
-		return nil, err
+		return placement{}, err
 	}
-	out := &placement{}
-	var missing error
+	var out placement
+	var unplaced error
 	for _, v := range remappedCIDRs(cfg) {
-		err := s.remapCIDR(ctx, cfg, v, current, out)
-		if err != nil && !isOfNetwork(err) {
-			return nil, err
+		local, err := s.remapCIDR(ctx, cfg, v, current)
+		if err != nil && !isReported(err) {
+			return placement{}, err
 		}
-		missing = cmp.Or(missing, err)
+		out.addNetworks(v, local)
+		unplaced = cmp.Or(unplaced, err)
 	}
-	if len(out.local.CIDR.Pod)+len(out.local.CIDR.External) == 0 {
-		out = nil
-	}
-	return out, missing
+	return out, unplaced
 }
 
 // checkOnlyOne ensures that a peer has one effective Configuration. The first one in a tenant namespace takes precedence, because
@@ -426,20 +419,6 @@ func checkUsable(of networkingv1beta1.ClusterConfigCIDR) error {
 	return nil
 }
 
-// remappedCIDR is the translation of a peer's networks of one kind.
-type remappedCIDR struct {
-	kind   string
-	remote []networkingv1beta1.CIDR
-	into   func(*networkingv1beta1.ClusterConfigCIDR) *[]networkingv1beta1.CIDR
-}
-
-func remappedCIDRs(cfg *networkingv1beta1.Configuration) []remappedCIDR {
-	return []remappedCIDR{
-		{names.CIDRTypePod, cfg.Spec.Remote.CIDR.Pod, func(c *networkingv1beta1.ClusterConfigCIDR) *[]networkingv1beta1.CIDR { return &c.Pod }},
-		{names.CIDRTypeExternal, cfg.Spec.Remote.CIDR.External, func(c *networkingv1beta1.ClusterConfigCIDR) *[]networkingv1beta1.CIDR { return &c.External }},
-	}
-}
-
 // networksOf are the Networks made for a Configuration.
 func (s *configurations) networksOf(ctx context.Context, cfg *networkingv1beta1.Configuration) ([]ipamv1alpha1.Network, error) {
 	var list ipamv1alpha1.NetworkList
@@ -449,96 +428,11 @@ func (s *configurations) networksOf(ctx context.Context, cfg *networkingv1beta1.
 	return slices.DeleteFunc(list.Items, func(n ipamv1alpha1.Network) bool { return !metav1.IsControlledBy(&n, cfg) }), nil
 }
 
-// remapCIDR adds the networks of one kind with local prefixes to a placement, in order, and returns the error of the first of the others. Obsolete
-// allocations are deleted first: they may block new ones, which wait. A network that takes the place of an obsolete one asks for its local prefix
-// before, so that addresses in it stay the same here.
-func (s *configurations) remapCIDR(ctx context.Context, cfg *networkingv1beta1.Configuration, v remappedCIDR, current []ipamv1alpha1.Network, out *placement) error {
-	wanted := map[string]networkingv1beta1.CIDR{}
-	for _, cidr := range v.remote {
-		wanted[names.ConfigurationNetwork(cfg.Name, v.kind, string(cidr))] = cidr
-	}
-	var obsolete []*ipamv1alpha1.Network
-	kept := map[networkingv1beta1.CIDR]bool{}
-	for i := range current {
-		n := &current[i]
-		if n.Labels[names.CIDRType] != v.kind {
-			continue
-		}
-		if cidr, ok := wanted[n.Name]; ok && n.Spec.CIDR == cidr && n.DeletionTimestamp.IsZero() {
-			kept[cidr] = true
-			continue
-		}
-		obsolete = append(obsolete, n)
-	}
-	for remote, local := range inheritPrefixes(v.remote, current, obsolete) {
-		if _, err := s.ensureNetwork(ctx, cfg, v.kind, remote, local); err != nil && !isOfNetwork(err) {
-			return err
-		}
-	}
-	var going, missing error
-	for _, n := range obsolete {
-		if err := s.deleteNetworks(ctx, n); err != nil {
-			return err
-		}
-		going = cmp.Or(going, kube.Wait(0, fmt.Sprintf("the Network %s, which is wanted no more, is being deleted", n.Name)))
-	}
-	for _, cidr := range v.remote {
-		if going != nil && !kept[cidr] {
-			missing = cmp.Or(missing, going)
-			continue
-		}
-		local, err := s.ensureNetwork(ctx, cfg, v.kind, cidr, "")
-		if err != nil && !isOfNetwork(err) {
-			return err
-		}
-		if missing = cmp.Or(missing, err); err == nil {
-			*v.into(&out.remote.CIDR), *v.into(&out.local.CIDR) = append(*v.into(&out.remote.CIDR), cidr), append(*v.into(&out.local.CIDR), local)
-		}
-	}
-	return missing
-}
-
-// ensureNetwork returns the local prefix of a network of the peer. A new Network prefers a local prefix, unless that is empty.
-func (s *configurations) ensureNetwork(ctx context.Context, cfg *networkingv1beta1.Configuration, kind string, remote, preferred networkingv1beta1.CIDR) (networkingv1beta1.CIDR, error) {
-	want := &ipamv1alpha1.Network{
-		ObjectMeta: metav1.ObjectMeta{
-			Namespace: cfg.Namespace,
-			Name:      names.ConfigurationNetwork(cfg.Name, kind, string(remote)),
-			Labels:    map[string]string{names.RemoteClusterID: cfg.Labels[names.RemoteClusterID], names.CIDRType: kind},
-		},
-		Spec: ipamv1alpha1.NetworkSpec{CIDR: remote},
-	}
-	n := &ipamv1alpha1.Network{}
-	err := s.client.Get(ctx, client.ObjectKeyFromObject(want), n)
-	switch {
-	case client.IgnoreNotFound(err) != nil:
-		return "", fmt.Errorf("reading the Network %s: %w", want.Name, err)
-	case err == nil && !metav1.IsControlledBy(n, cfg):
-		return "", kube.Invalid(ReasonNameTaken, fmt.Errorf("the Network %s already exists and was not created for this Configuration: delete it, or rename the Configuration", want.Name))
-	}
-	if had := n.Annotations[names.PreferredCIDR]; had != "" {
-		preferred = networkingv1beta1.CIDR(had)
-	}
-	if preferred != "" {
-		want.Annotations = map[string]string{names.PreferredCIDR: string(preferred)}
-	}
-	if _, err := kube.Ensure(ctx, s.client, want, kube.OwnedBy(cfg, s.client.Scheme())); err != nil {
-		return "", err
-	}
-	if n.Status.CIDR != "" {
-		return n.Status.CIDR, nil
-	}
-	if c := apimeta.FindStatusCondition(n.Status.Conditions, ipamv1alpha1.ConditionAllocated); c != nil && c.Status == metav1.ConditionFalse {
-		return "", kube.Wait(0, fmt.Sprintf("no prefix is allocated for the %s network %s: %s", kind, remote, c.Message))
-	}
-	return "", kube.Wait(0, fmt.Sprintf("no prefix is allocated yet for the %s network %s", kind, remote))
-}
-
 // showUnknownSource allocates a translated IP for the source address that the peer uses for traffic without an address of its own,
 // so that third peers know the source, too.
-func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
-	from, err := unknownSource(cfg.Spec.Remote.CIDR.External, cfg.Status.Remote.CIDR.External)
-	if err != nil {
+func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv1beta1.Configuration, placed placement) error {
+	from, waits, err := unknownSource(cfg.Spec.Remote.CIDR.External, placed.remote.CIDR.External, placed.local.CIDR.External)
+	if err != nil || waits {
 		return err
 	}
 	if !from.IsValid() {
@@ -566,12 +460,18 @@ func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv
 	return err
 }
 
-// unknownSource returns that address after local translation; the zero value if there is none. One suffices: IPs have translated IPs
-// of one family only.
-func unknownSource(remote, local []networkingv1beta1.CIDR) (netip.Addr, error) {
-	external, errs := prefix.Pairs(names.CIDRTypeExternal, remote, local)
+// unknownSource returns that address after local translation, the zero value if there is none, and whether its network has no local prefix yet. One
+// suffices: IPs have translated IPs of one family only.
+func unknownSource(all, remote, local []networkingv1beta1.CIDR) (from netip.Addr, waits bool, err error) {
+	placed, errs := prefix.Pairs(names.CIDRTypeExternal, remote, local)
 	if err := errors.Join(errs...); err != nil {
-		return netip.Addr{}, fmt.Errorf("reading the external networks of the peer: %w", err)
+		return netip.Addr{}, false, fmt.Errorf("reading the external networks of the peer: %w", err)
 	}
-	return plan.Peer{External: external}.Gateways().Addr(), nil
+	every, _ := prefix.Pairs(names.CIDRTypeExternal, all, all) // checkUsable reports unreadable ones
+	of := plan.Peer{External: every}.Gateways()
+	i := slices.IndexFunc(placed, func(p prefix.Pair) bool { return p.Remote == of })
+	if i < 0 {
+		return netip.Addr{}, of.IsValid(), nil
+	}
+	return placed[i].Local.Addr(), false, nil
 }

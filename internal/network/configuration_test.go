@@ -307,6 +307,26 @@ func TestConfigurationAddedNetwork(t *testing.T) {
 	change("10.9.0.0/16", "10.201.0.0/17")
 	s.waitForCondition(cfg, metav1.ConditionFalse, ReasonWaiting, "no prefix is allocated for the pod network 10.9.0.0/16: ")
 	placed("10.201.0.0/17")
+
+	t.Log("the unknown source has its IP beside what waits")
+	source := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: s.ns, Name: "milan-unknown-source"}}
+	if err := errors.Join(s.c.Client.Get(t.Context(), client.ObjectKeyFromObject(source), source), s.c.Client.Delete(t.Context(), source)); err != nil {
+		t.Fatal(err)
+	}
+	deleted := source.UID
+	testkit.Eventually(t, limit, func() error {
+		if err := s.c.Client.Get(t.Context(), client.ObjectKeyFromObject(source), source); err != nil || source.UID == deleted || source.Spec.IP != "10.71.0.0" {
+			return fmt.Errorf("the IP of the unknown source is %+v (%v)", source.Spec, err)
+		}
+		return nil
+	})
+
+	t.Log("networks that cannot be used take none away, either")
+	for _, unusable := range []string{"10.201.1.0/24", "10.203.1.0/16"} {
+		change(unusable, "10.201.0.0/17")
+		s.waitForCondition(cfg, metav1.ConditionFalse, ReasonUnusable, unusable)
+		placed("10.201.0.0/17")
+	}
 	change("10.9.0.0/16", "10.201.128.0/17", "10.201.0.0/17")
 	testkit.Eventually(t, limit, func() error {
 		if err := s.c.Client.Get(t.Context(), client.ObjectKeyFromObject(cfg), cfg); err != nil || len(cfg.Status.ObservedRemote.CIDR.Pod) != 2 {
@@ -344,6 +364,21 @@ func TestConfigurationWaitEvents(t *testing.T) {
 		if got := conditionEvents(cfg); len(got) != want {
 			t.Errorf("after %s: %v", since, got)
 		}
+	}
+
+	cfg := &networkingv1beta1.Configuration{}
+	hour := metav1.NewTime(time.Now().Add(-time.Hour))
+	cfg.Status.Conditions = []metav1.Condition{{
+		Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionFalse, Reason: ReasonNameTaken, LastTransitionTime: hour,
+	}}
+	for range 2 { // the wait begins with its reason, once
+		if got := (&configurations{}).Report(cfg, kube.Wait(0, "no prefix")); len(got) > 0 {
+			t.Errorf("after another problem: %v", got)
+		}
+	}
+	cfg.Status.Conditions[0].LastTransitionTime = hour
+	if got := (&configurations{}).Report(cfg, errors.Join(kube.Wait(0, "no prefix"), kube.Invalid(ReasonNameTaken, errors.New("taken")))); len(got) != 1 || got[0].Reason != ReasonNameTaken || got[0].Message != "taken" {
+		t.Errorf("of a wait and a problem: %v", got)
 	}
 }
 
@@ -624,18 +659,25 @@ func TestConfigurationInvalidNetworks(t *testing.T) {
 func TestUnknownSource(t *testing.T) {
 	type cidrs = []networkingv1beta1.CIDR
 	for _, rule := range []struct {
-		remote, local cidrs
-		want          string
+		all, remote, local cidrs
+		want               string
+		waits              bool
 	}{
-		{cidrs{"10.70.0.0/16"}, cidrs{"10.68.0.0/16"}, "10.68.0.0"},
-		{cidrs{"10.90.0.0/16", "10.70.0.0/16"}, cidrs{"10.66.0.0/16", "10.68.0.0/16"}, "10.68.0.0"},
-		{cidrs{"fd00:70::/64", "10.70.0.0/16"}, cidrs{"fd00:68::/64", "10.68.0.0/16"}, "10.68.0.0"},
-		{cidrs{"fd00:70::/64"}, cidrs{"fd00:68::/64"}, "fd00:68::"},
-		{cidrs{"0.70.0.0/16", "10.70.0.0/16"}, cidrs{"10.66.0.0/16", "10.68.0.0/16"}, "10.68.0.0"}, // no host has an address of the first
-		{cidrs{"127.70.0.0/16"}, cidrs{"10.68.0.0/16"}, "invalid IP"},
+		{nil, cidrs{"10.70.0.0/16"}, cidrs{"10.68.0.0/16"}, "10.68.0.0", false},
+		{nil, cidrs{"10.90.0.0/16", "10.70.0.0/16"}, cidrs{"10.66.0.0/16", "10.68.0.0/16"}, "10.68.0.0", false},
+		{nil, cidrs{"fd00:70::/64", "10.70.0.0/16"}, cidrs{"fd00:68::/64", "10.68.0.0/16"}, "10.68.0.0", false},
+		{nil, cidrs{"fd00:70::/64"}, cidrs{"fd00:68::/64"}, "fd00:68::", false},
+		{nil, cidrs{"0.70.0.0/16", "10.70.0.0/16"}, cidrs{"10.66.0.0/16", "10.68.0.0/16"}, "10.68.0.0", false}, // no host has an address of the first
+		{nil, cidrs{"127.70.0.0/16"}, cidrs{"10.68.0.0/16"}, "invalid IP", false},
+		{cidrs{"10.70.0.0/16", "10.90.0.0/16"}, cidrs{"10.90.0.0/16"}, cidrs{"10.66.0.0/16"}, "invalid IP", true}, // that of the gateways waits
+		{cidrs{"10.90.0.0/16", "10.70.0.0/16"}, cidrs{"10.70.0.0/16"}, cidrs{"10.68.0.0/16"}, "10.68.0.0", false},
+		{cidrs{"10.70.0.0/16"}, nil, nil, "invalid IP", true},
 	} {
-		if got, err := unknownSource(rule.remote, rule.local); err != nil || got.String() != rule.want {
-			t.Errorf("%v as %v: %s, %v; want %s", rule.remote, rule.local, got, err, rule.want)
+		if rule.all == nil {
+			rule.all = rule.remote
+		}
+		if got, waits, err := unknownSource(rule.all, rule.remote, rule.local); err != nil || got.String() != rule.want || waits != rule.waits {
+			t.Errorf("%v of %v as %v: %s, waits %t, %v; want %s", rule.remote, rule.all, rule.local, got, waits, err, rule.want)
 		}
 	}
 }

@@ -24,13 +24,16 @@ const waitingPatience = 30 * time.Second
 func (s *configurations) Report(cfg *networkingv1beta1.Configuration, err error) []kube.Event {
 	c := metav1.Condition{Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionFalse, ObservedGeneration: cfg.Generation}
 	if reason, ok := kube.InvalidReason(err); ok {
-		c.Reason, c.Message = reason, err.Error()
+		c.Reason, c.Message = reason, offendingObject(err).Error()
 	} else if waiting, _, ok := kube.WaitReason(err); ok {
 		c.Reason, c.Message = ReasonWaiting, waiting
 	} else if err != nil {
 		return s.ReplayEvents(cfg)
 	} else {
 		c.Status, c.Reason, c.Message = metav1.ConditionTrue, ReasonConfigured, "every network of the peer has a local prefix"
+	}
+	if was := apimeta.FindStatusCondition(cfg.Status.Conditions, c.Type); was != nil && was.Reason != c.Reason {
+		was.LastTransitionTime = metav1.Now() // waitedSince is since the reason, not the status
 	}
 	apimeta.SetStatusCondition(&cfg.Status.Conditions, c)
 	return s.ReplayEvents(cfg)
