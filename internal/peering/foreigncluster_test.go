@@ -186,7 +186,6 @@ func TestForeignClusterStatus(t *testing.T) {
 	waitUntilDeleted(t, c.Client, after)
 }
 
-// A peer whose version does not work together with ours is told of once, and not any more when it was upgraded.
 // What the replicator says of a peer that sends too much is an event when it begins, and when it ends.
 func TestForeignClusterMisbehaves(t *testing.T) {
 	c := testkit.Cluster(t)
@@ -207,6 +206,7 @@ func TestForeignClusterMisbehaves(t *testing.T) {
 	testkit.WantEvent(t, c, fc, peer.ReasonHealed, "the peer keeps to its limits again")
 }
 
+// A peer whose version does not work together with ours is told of once, and not any more when it was upgraded.
 func TestForeignClusterVersion(t *testing.T) {
 	c := testkit.Cluster(t)
 	testkit.Manager(t, c.Config, kube.ManagerOptions{}, func(mgr ctrl.Manager) error {

@@ -385,7 +385,7 @@ func TestCheckBeforeInstallation(t *testing.T) {
 	}
 	const rights, other, ranges, balancers = "you may install", "no other Liqo is in the way", "the address ranges are known, and no node is in them", "load balancers get addresses"
 	got := statuses()
-	want := map[string]string{"the version of Kubernetes is supported": "passed", "the clocks of nodes agree": "passed", "requests for certificates are signed, as far as others show it": "passed",
+	want := map[string]string{"the version of Kubernetes is supported": "passed", "the clocks of nodes agree": "passed", "a signer answers requests for certificates": "passed",
 		"the clocks agree": "passed", "nodes are ready, with a supported kernel": "passed",
 		rights: "passed", other: "passed", balancers: "passed", "the CNI is known": "passed",
 		ranges: "warning cluster: this cluster was not made by kubeadm: kube-system has neither a kube-controller-manager pod nor a ConfigMap kubeadm-config"}

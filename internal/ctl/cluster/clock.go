@@ -15,7 +15,8 @@ import (
 type ServerClock struct {
 	mu    sync.Mutex
 	ahead time.Duration
-	best  time.Duration // the shortest answer is the most precise
+	best  time.Duration // how long the answer took: the shortest is the most precise
+	at    time.Time     // when it was received
 }
 
 // NewServerClock returns the clock of the API server of a connection, which it observes from now on.
@@ -41,13 +42,19 @@ func (c *ServerClock) Skew() time.Duration {
 	return c.ahead
 }
 
-// noteDate takes an answer into account. Date has whole seconds, which are on average half a second late.
+// answerTTL is the time to live of an answer: clocks drift, and are set.
+const answerTTL = time.Minute
+
+// noteDate takes an answer into account: one that is more precise than the last, that contradicts it, or that comes when the last is old. Date has
+// whole seconds, which are on average half a second late.
 func (c *ServerClock) noteDate(date, sent, received time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	took := received.Sub(sent)
-	if c.best == 0 || took < c.best {
-		c.best, c.ahead = max(took, 1), date.Add(time.Second/2).Sub(sent.Add(took/2))
+	ahead := date.Add(time.Second / 2).Sub(sent.Add(took / 2))
+	contradicts := (ahead - c.ahead).Abs() > took+time.Second
+	if contradicts || took < c.best || received.Sub(c.at) > answerTTL {
+		c.best, c.ahead, c.at = took, ahead, received
 	}
 }
 

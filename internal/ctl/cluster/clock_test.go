@@ -42,3 +42,26 @@ func TestServerClock(t *testing.T) {
 		}
 	}
 }
+
+// TestServerClockFollows sets the clock of this machine, or has it drift, while the process runs.
+func TestServerClockFollows(t *testing.T) {
+	clock, start := &ServerClock{}, time.Date(2026, 11, 30, 12, 0, 0, 0, time.UTC)
+	for _, answer := range []struct {
+		name               string
+		after, ahead, took time.Duration
+		want               time.Duration
+	}{
+		{"the first one, fast", 0, 10 * time.Second, 10 * time.Millisecond, 10 * time.Second},
+		{"slower ones are less precise", time.Second, 11 * time.Second, 3 * time.Second, 10 * time.Second},
+		{"a slower one contradicts: this clock was set", 2 * time.Second, time.Hour, 3 * time.Second, time.Hour},
+		{"a faster one is more precise", 3 * time.Second, time.Hour + time.Second, time.Millisecond, time.Hour + time.Second},
+		{"the best one is old", 2 * time.Minute, time.Hour, 3 * time.Second, time.Hour},
+		{"this clock was set back before the best one", -2 * time.Hour, 0, time.Second, 0},
+	} {
+		sent := start.Add(answer.after)
+		clock.noteDate(sent.Add(answer.took/2+answer.ahead-time.Second/2), sent, sent.Add(answer.took))
+		if got := clock.Skew(); got != answer.want {
+			t.Errorf("%s: %s ahead, want %s", answer.name, got, answer.want)
+		}
+	}
+}

@@ -15,7 +15,6 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/pki"
 )
@@ -54,6 +53,15 @@ func (f *Facts) PeerCertificates() (all []PeerCertificate) {
 	return all
 }
 
+// certificatesByPeer returns the certificates of each peer.
+func (f *Facts) certificatesByPeer() map[string][]PeerCertificate {
+	of := map[string][]PeerCertificate{}
+	for _, c := range f.PeerCertificates() {
+		of[c.Peer] = append(of[c.Peer], c)
+	}
+	return of
+}
+
 // PeerOf returns the peer of an object in a tenant namespace: that of the namespace, else of its label.
 func (f *Facts) PeerOf(obj client.Object) string {
 	for i := range f.Namespaces {
@@ -79,11 +87,11 @@ func CheckExpiry(certificate *x509.Certificate, now time.Time) error {
 	return nil
 }
 
-// findIssued returns the certificates that this cluster issued to a peer, and did not renew in time. Nothing renews those of a Tenant or a
+// findIssued returns those of a peer's certificates that this cluster issued, and did not renew in time. Nothing renews those of a Tenant or a
 // ResourceSlice that is denied.
-func (f *Facts) findIssued(fc *liqov1beta1.ForeignCluster) (all []Finding) {
-	for _, c := range f.PeerCertificates() {
-		if !c.IsIssued || c.Peer != string(fc.Spec.ClusterID) || c.Object.GetDeletionTimestamp() != nil || isDenied(c.Object) {
+func (f *Facts) findIssued(certificates []PeerCertificate) (all []Finding) {
+	for _, c := range certificates {
+		if !c.IsIssued || c.Object.GetDeletionTimestamp() != nil || isDenied(c.Object) {
 			continue
 		}
 		if late := CheckExpiry(c.Certificate, f.Now); late != nil {
@@ -106,9 +114,9 @@ func isDenied(obj client.Object) bool {
 	return false
 }
 
-// certificateAges returns when the first certificate of a peering ends, and how old it is, "" if there is none.
-func (f *Facts) certificateAges(fc *liqov1beta1.ForeignCluster) string {
-	own := slices.DeleteFunc(f.PeerCertificates(), func(c PeerCertificate) bool { return c.Peer != string(fc.Spec.ClusterID) || isDenied(c.Object) })
+// certificateAges returns when the first of a peer's certificates ends, and how old it is, "" if there is none.
+func (f *Facts) certificateAges(certificates []PeerCertificate) string {
+	own := slices.DeleteFunc(slices.Clone(certificates), func(c PeerCertificate) bool { return isDenied(c.Object) })
 	if len(own) == 0 {
 		return ""
 	}

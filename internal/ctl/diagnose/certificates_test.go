@@ -15,7 +15,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
-	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	"liqo.io/liqo/internal/names"
 )
 
@@ -33,7 +32,6 @@ func signed(t *testing.T, age, lifetime time.Duration) *authv1beta1.AuthParams {
 
 func TestCertificates(t *testing.T) {
 	const day = 24 * time.Hour
-	milan := &liqov1beta1.ForeignCluster{Spec: liqov1beta1.ForeignClusterSpec{ClusterID: "milan"}}
 	identity := func(age, lifetime time.Duration) []authv1beta1.Identity {
 		return []authv1beta1.Identity{{ObjectMeta: ofMilan("controlplane-milan"), Spec: authv1beta1.IdentitySpec{ClusterID: "milan", AuthParams: *signed(t, age, lifetime)}}}
 	}
@@ -58,6 +56,7 @@ func TestCertificates(t *testing.T) {
 		"second": {Facts{Identities: identity(29*day, 90*day), Tenants: tenant("", 3*time.Hour, 30*time.Hour)}, "the first of 2 ends in 27 h, 3 h old", nil},
 		"tenant_late": {Facts{Tenants: tenant("", 80*day, 90*day)}, "ends in 10 d, 80 d old",
 			[]string{"failed Tenant tenant/milan: the certificate that this cluster issued to milan ends at 2026-12-09T12:00:00Z and was not renewed"}},
+		"of_others":      {Facts{Tenants: []authv1beta1.Tenant{{Spec: authv1beta1.TenantSpec{ClusterID: "turin"}, Status: authv1beta1.TenantStatus{AuthParams: signed(t, 89*day, 90*day)}}}}, "", nil},
 		"tenant_drained": {Facts{Tenants: tenant(authv1beta1.TenantConditionDrained, 80*day, 90*day)}, "", nil},
 		"tenant_deleted": {Facts{Tenants: leaving}, "ends in 24 h, 89 d old", nil},
 		"slice_ended":    {Facts{Slices: slice(authv1beta1.ResourceSliceConditionAccepted, 91*day, 90*day+23*time.Hour)}, "ended 60 min ago, 91 d old", []string{"failed ResourceSlice tenant/s: the certificate that this cluster issued to milan ended at 2026-11-29T11:00:00Z"}},
@@ -66,10 +65,11 @@ func TestCertificates(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			tc.facts.Now = now
-			if got := tc.facts.certificateAges(milan); got != tc.note {
+			certificates := tc.facts.certificatesByPeer()
+			if got := tc.facts.certificateAges(certificates["milan"]); got != tc.note {
 				t.Errorf("the note is %q, want %q", got, tc.note)
 			}
-			if diff := cmp.Diff(tc.want, lines(tc.facts.findIssued(milan))); diff != "" {
+			if diff := cmp.Diff(tc.want, lines(tc.facts.findIssued(certificates["milan"]))); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})

@@ -89,6 +89,10 @@ func TestRules(t *testing.T) {
 			LeaseDurationSeconds: new(int32(15)), RenewTime: new(metav1.NewMicroTime(now.Add(-ago))),
 		}}
 	}
+	lasting := func(l coordinationv1.Lease) coordinationv1.Lease {
+		l.Spec.LeaseDurationSeconds = new(int32(480))
+		return l
+	}
 	node := func(name, address, kernel string, status corev1.ConditionStatus) corev1.Node {
 		n := corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: name}}
 		n.Status.Addresses = []corev1.NodeAddress{{Address: address}}
@@ -105,6 +109,8 @@ func TestRules(t *testing.T) {
 			Certificate: certificate, Conditions: []certv1.CertificateSigningRequestCondition{{Type: condition, Message: "why", LastUpdateTime: metav1.NewTime(now.Add(-ago))}},
 		}}
 	}
+	failed := request("a", nil, certv1.CertificateApproved, time.Hour)
+	failed.Status.Conditions = append(failed.Status.Conditions, certv1.CertificateSigningRequestCondition{Type: certv1.CertificateFailed, Message: "the key is too short"})
 	api := func(namespace, status string) unstructured.Unstructured {
 		return unstructured.Unstructured{Object: map[string]any{
 			"metadata": map[string]any{"name": "v1beta1.metrics.liqo.io"}, "spec": map[string]any{"service": map[string]any{"namespace": namespace}},
@@ -188,7 +194,7 @@ func TestRules(t *testing.T) {
 		"deletions/begun": {Facts{Now: now.Add(-59 * time.Minute), Slices: []authv1beta1.ResourceSlice{{ObjectMeta: leaving}}}, (*Facts).FindStuckDeletions, nil},
 		"tenant/cordoned": {Facts{Tenants: []authv1beta1.Tenant{{ObjectMeta: ofMilan("milan"), Spec: authv1beta1.TenantSpec{ClusterID: "milan", TenantCondition: authv1beta1.TenantConditionCordoned}}}},
 			func(f *Facts) []Finding { return f.findAuthentication(&milan[0]) }, []string{"warning Tenant tenant/milan: the Tenant is cordoned"}},
-		"peer/misbehaves": {Facts{Peers: []liqov1beta1.ForeignCluster{*greedy}}, func(f *Facts) []Finding { return f.newPeerGroup(greedy).Checks[0].Findings }, []string{
+		"peer/misbehaves": {Facts{Peers: []liqov1beta1.ForeignCluster{*greedy}}, func(f *Facts) []Finding { return f.newPeerGroup(greedy, nil).Checks[0].Findings }, []string{
 			"failed ForeignCluster turin: TooManyWrites: what it does makes this cluster write too much",
 		}},
 		"slices/not_judged": {Facts{Slices: []authv1beta1.ResourceSlice{{ObjectMeta: ofMilan("s")}}}, func(f *Facts) []Finding { return f.findSlices(&milan[0]) },
@@ -255,6 +261,11 @@ func TestRules(t *testing.T) {
 			"warning Node a: its clock is at least 1m0s ahead of the one of the API server",
 			"warning Node b: it is Ready, and renewed its Lease 10m0s ago by its own clock, which is behind the one of the API server",
 		}},
+		"node_clocks/outage": {Facts{Now: now, Nodes: []corev1.Node{node("a", "", "", "True"), node("b", "", "", "True")}, NodeLeases: []coordinationv1.Lease{lease("a", 3*time.Minute), lease("b", 10*time.Minute)}}, (*Facts).FindNodeClocks, nil},
+		"node_clocks/long_leases": {Facts{Now: now, Nodes: []corev1.Node{node("a", "", "", "True"), node("b", "", "", "True"), node("c", "", "", "True")}, NodeLeases: []coordinationv1.Lease{lasting(lease("a", 10*time.Second)), lasting(lease("b", 30*time.Minute)), lasting(lease("c", 40*time.Minute))}}, (*Facts).FindNodeClocks,
+			[]string{"warning Node c: it is Ready, and renewed its Lease 40m0s ago by its own clock, which is behind the one of the API server"}},
+		"signer/failed":  {Facts{Now: now, Requests: []certv1.CertificateSigningRequest{failed}}, (*Facts).FindSigner, nil},
+		"signing/failed": {Facts{Now: now, Requests: []certv1.CertificateSigningRequest{failed}}, (*Facts).FindSigning, []string{"failed CertificateSigningRequest a: Failed: the key is too short"}},
 		"signer/unknown": {Facts{Now: now, Requests: []certv1.CertificateSigningRequest{request("a", nil, certv1.CertificateApproved, time.Minute), request("b", nil, certv1.CertificateDenied, time.Hour)}}, (*Facts).FindSigner, nil},
 		"signer/works":   {Facts{Now: now, Requests: []certv1.CertificateSigningRequest{request("a", nil, certv1.CertificateApproved, time.Hour), request("b", []byte("x"), certv1.CertificateApproved, 0)}}, (*Facts).FindSigner, nil},
 		"signer/silent": {Facts{Now: now, Requests: []certv1.CertificateSigningRequest{request("a", nil, certv1.CertificateApproved, time.Hour), request("b", nil, certv1.CertificateApproved, time.Hour)}}, (*Facts).FindSigner,
@@ -315,7 +326,7 @@ func TestNotes(t *testing.T) {
 		Preflight:   Preflight{PodCIDRs: []string{"10.200.0.0/16"}, ServiceCIDR: "10.96.0.0/12"}}
 	milan := &liqov1beta1.ForeignCluster{Spec: liqov1beta1.ForeignClusterSpec{ClusterID: "milan"}}
 	var notes []string
-	for _, g := range append(f.PreGroups(), f.newPeerGroup(milan)) {
+	for _, g := range append(f.PreGroups(), f.newPeerGroup(milan, nil)) {
 		for _, c := range g.Checks {
 			if c.Note != "" {
 				notes = append(notes, c.Name+": "+c.Note)
@@ -330,10 +341,20 @@ func TestNotes(t *testing.T) {
 	}
 }
 
-// TestRightsOfChart has the roles of the chart, of which FindBindings knows where they are bound.
+// TestRightsOfChart has the roles of the chart, of which FindBindings knows where they are bound. Those of the uninstaller and of virtual kubelets
+// are of no workload of the chart.
 func TestRightsOfChart(t *testing.T) {
+	entries, err := fs.ReadDir(deploy.Chart(), "files/rbac")
+	if err != nil {
+		t.Fatal(err)
+	}
 	got := map[string][]string{}
-	for component := range rightsOf {
+	for _, entry := range entries {
+		component := strings.TrimSuffix(entry.Name(), ".yaml")
+		if component == "pre-delete" || component == "virtual-kubelet" {
+			continue
+		}
+		got[component] = nil
 		data, err := fs.ReadFile(deploy.Chart(), "files/rbac/"+component+".yaml")
 		if err != nil {
 			t.Fatal(err)

@@ -74,7 +74,7 @@ func (f *Facts) PreGroups() []Group {
 		{"kubernetes", []Check{f.checkVersion(), f.checkClock(), f.checkNodeClocks(), f.checkNodes()}},
 		{"installation", []Check{
 			f.newCheck("you may install", f.FindMissingRights, Rights),
-			f.newCheck("requests for certificates are signed, as far as others show it", f.FindSigner, "CertificateSigningRequest"),
+			f.newCheck("a signer answers requests for certificates", f.FindSigner, "CertificateSigningRequest"),
 			f.newCheck("no other Liqo is in the way", f.FindOtherLiqo, OtherLiqo),
 			f.newCheck("the address ranges are known, and no node is in them", f.FindClusterRanges, "Node").withNote(f.Preflight.joinRanges()),
 			f.newCheck("load balancers get addresses", f.FindLoadBalancers, "Service"),
@@ -110,8 +110,9 @@ func (f *Facts) Groups() []Group {
 	if f.Unreadable["ForeignCluster"] != "" {
 		all = append(all, Group{"peers", []Check{f.newCheck("the peerings work", gatheredBefore(nil), "ForeignCluster")}})
 	}
+	certificates := f.certificatesByPeer()
 	for i := range peers {
-		all = append(all, f.newPeerGroup(&peers[i]))
+		all = append(all, f.newPeerGroup(&peers[i], certificates[string(peers[i].Spec.ClusterID)]))
 	}
 	return append(all, Group{"orphans", []Check{
 		f.newCheck("consumers with ResourceSlices have a Tenant", gatheredBefore(f.Health.Orphans), Orphans),
@@ -127,22 +128,22 @@ func (f *Facts) GroupOf(id liqov1beta1.ClusterID) (Group, bool) {
 	if i < 0 {
 		return Group{}, false
 	}
-	return f.newPeerGroup(&f.Peers[i]), true
+	return f.newPeerGroup(&f.Peers[i], f.certificatesByPeer()[string(id)]), true
 }
 
 // PeerGroup returns the name of the group of a peer.
 func PeerGroup(id string) string { return "peer " + id }
 
 // newPeerGroup returns the checks of one peering, from the credentials along the tunnel to the virtual nodes.
-func (f *Facts) newPeerGroup(fc *liqov1beta1.ForeignCluster) Group {
+func (f *Facts) newPeerGroup(fc *liqov1beta1.ForeignCluster, certificates []PeerCertificate) Group {
 	id := string(fc.Spec.ClusterID)
-	certificates := slices.DeleteFunc(slices.Clone(f.Health.Certificates), func(c Finding) bool { return c.Peer != id })
+	late := slices.DeleteFunc(slices.Clone(f.Health.Certificates), func(c Finding) bool { return c.Peer != id })
 	of := func(find func(*liqov1beta1.ForeignCluster) []Finding) func() []Finding {
 		return func() []Finding { return find(fc) }
 	}
 	return Group{PeerGroup(id), []Check{
 		f.newCheck("the clusters accept each other", func() []Finding { return append(f.findAuthentication(fc), f.findMisbehaviour(fc)...) }, "Tenant"),
-		f.newCheck("certificates are renewed in time", func() []Finding { return append(certificates, f.findIssued(fc)...) }, Certificates, "Tenant", "ResourceSlice").withNote(f.certificateAges(fc)),
+		f.newCheck("certificates are renewed in time", func() []Finding { return append(late, f.findIssued(certificates)...) }, Certificates, "Tenant", "ResourceSlice").withNote(f.certificateAges(certificates)),
 		f.newCheck("the versions of Liqo fit", of(f.findVersionGap)),
 		f.newCheck("network: the address ranges are agreed", of(f.findConfiguration), "Configuration"),
 		f.newCheck("network: the gateway is ready", of(f.findGateway), "GatewayServer", "GatewayClient", "PublicKey"),

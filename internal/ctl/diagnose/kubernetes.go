@@ -12,6 +12,7 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/utils/ptr"
 
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -64,22 +65,29 @@ func (f *Facts) FindSkew() []Finding {
 // UnreadableNodeLeases is the entry of Facts.Unreadable for the Leases of kubelets.
 const UnreadableNodeLeases = "Lease of " + corev1.NamespaceNodeLease
 
-// silence is the age of the Lease of a Ready node by which its clock is behind: kubelets renew it every 10 seconds, and a node that stops is
-// not Ready within a minute.
-const silence = 2 * time.Minute
+// nodeLeasePatience is the least age of the Lease of a Ready node by which its clock is behind. Kubelets renew after a quarter of its duration,
+// which is 40 seconds by default, and a node that stops is not Ready within a minute.
+const nodeLeasePatience = 2 * time.Minute
 
-// FindNodeClocks compares the clocks of nodes with the one of the API server, by the times at which kubelets renewed their Leases.
+// FindNodeClocks compares the clocks of nodes with the one of the API server, by the times at which kubelets renewed their Leases. If the newest
+// Lease of all nodes is old, nothing is told of a clock that is behind: the API server did not answer, or it is the only node.
 func (f *Facts) FindNodeClocks() (all []Finding) {
+	var newest time.Time
+	for i := range f.NodeLeases {
+		if at := f.NodeLeases[i].Spec.RenewTime; at != nil && at.After(newest) {
+			newest = at.Time
+		}
+	}
 	for _, n := range f.realNodes() {
 		i := slices.IndexFunc(f.NodeLeases, func(l coordinationv1.Lease) bool { return l.Name == n.Name })
 		if i < 0 || f.NodeLeases[i].Spec.RenewTime == nil || !kube.NodeReady(n) {
 			continue
 		}
-		text := ""
+		text, patience := "", max(nodeLeasePatience, 4*time.Duration(ptr.Deref(f.NodeLeases[i].Spec.LeaseDurationSeconds, 0))*time.Second)
 		switch ahead := f.NodeLeases[i].Spec.RenewTime.Sub(f.Now); {
 		case ahead > skewWarning:
 			text = fmt.Sprintf("its clock is at least %s ahead of the one of the API server", ahead.Round(time.Second))
-		case -ahead > silence:
+		case -ahead > patience && f.Now.Sub(newest) <= patience:
 			text = fmt.Sprintf("it is Ready, and renewed its Lease %s ago by its own clock, which is behind the one of the API server", -ahead.Round(time.Second))
 		}
 		if text != "" {
@@ -136,10 +144,13 @@ func (f *Facts) FindSigning() (all []Finding) {
 	return all
 }
 
-// findUnsigned returns that a request was approved and not signed in time.
+// findUnsigned returns that a request was approved, and that its signer neither signed it in time nor said why it does not.
 func (f *Facts) findUnsigned(r *certv1.CertificateSigningRequest) []Finding {
-	i := slices.IndexFunc(r.Status.Conditions, func(c certv1.CertificateSigningRequestCondition) bool { return c.Type == certv1.CertificateApproved })
-	if i < 0 || len(r.Status.Certificate) > 0 {
+	conditionOf := func(kind certv1.RequestConditionType) int {
+		return slices.IndexFunc(r.Status.Conditions, func(c certv1.CertificateSigningRequestCondition) bool { return c.Type == kind })
+	}
+	i := conditionOf(certv1.CertificateApproved)
+	if i < 0 || len(r.Status.Certificate) > 0 || conditionOf(certv1.CertificateFailed) >= 0 {
 		return nil
 	}
 	waiting := f.Now.Sub(r.Status.Conditions[i].LastUpdateTime.Time)
