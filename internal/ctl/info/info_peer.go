@@ -224,8 +224,8 @@ func (n *peerNetworkInfo) newSection() *ui.Section {
 		remapped = &networkingv1beta1.ClusterConfigCIDR{}
 	}
 	remote := s.Section("CIDR").Section("Remote")
-	remote.Entry("Pod CIDR", seenAs(n.CIDRs.Remote.Pod, remapped.Pod))
-	remote.Entry("External CIDR", seenAs(n.CIDRs.Remote.External, remapped.External))
+	remote.Entry("Pod CIDR", seenAs(n.CIDRs.Remote.Pod, n.CIDRs.placed.Pod, remapped.Pod))
+	remote.Entry("External CIDR", seenAs(n.CIDRs.Remote.External, n.CIDRs.placed.External, remapped.External))
 	gateway := s.Section("Gateway")
 	gateway.Entry("Role", n.Gateway.Role)
 	gateway.Entry("Address", orNone(n.Gateway.Address)...)
@@ -251,12 +251,19 @@ func (n *peerNetworkInfo) newSection() *ui.Section {
 	return s
 }
 
-// seenAs returns the local prefixes of the ranges of a peer.
-func seenAs(ranges, localCIDRs []networkingv1beta1.CIDR) string {
+// seenAs returns the ranges of a peer with their local prefixes, which are aligned with the ranges that have one.
+func seenAs(ranges, placed, localCIDRs []networkingv1beta1.CIDR) string {
 	if len(localCIDRs) == 0 || slices.Equal(ranges, localCIDRs) {
 		return joinValues(ranges)
 	}
-	return joinValues(ranges) + " → Remapped to " + joinValues(localCIDRs)
+	local := make([]networkingv1beta1.CIDR, len(ranges))
+	for i, one := range ranges {
+		local[i] = "none"
+		if j := slices.Index(placed, one); j >= 0 && j < len(localCIDRs) {
+			local[i] = localCIDRs[j]
+		}
+	}
+	return joinValues(ranges) + " → Remapped to " + joinValues(local)
 }
 
 func joinValues[T any](values []T) string {

@@ -55,6 +55,8 @@ type peerNetworkInfo struct {
 type peerCIDRs struct {
 	Remote   networkingv1beta1.ClusterConfigCIDR  `json:"remote"`
 	Remapped *networkingv1beta1.ClusterConfigCIDR `json:"remapped,omitempty"`
+	// placed are the ranges that have a local prefix, in the order of Remapped.
+	placed networkingv1beta1.ClusterConfigCIDR
 }
 
 // peerGateway is the gateway of the peer if the peer has the server, else the local gateway.
@@ -198,26 +200,9 @@ func (f *Collector) peerCIDRs(ctx context.Context, r *peerReport, of client.Matc
 	}
 	r.Network.CIDRs.Remote = cfg.Spec.Remote.CIDR
 	if local := cfg.Status.Remote; local != nil {
-		of := cmp.Or(cfg.Status.ObservedRemote, &cfg.Spec.Remote)
-		r.Network.CIDRs.Remapped = &networkingv1beta1.ClusterConfigCIDR{
-			Pod:      localPrefixes(cfg.Spec.Remote.CIDR.Pod, of.CIDR.Pod, local.CIDR.Pod),
-			External: localPrefixes(cfg.Spec.Remote.CIDR.External, of.CIDR.External, local.CIDR.External),
-		}
+		r.Network.CIDRs.Remapped, r.Network.CIDRs.placed = &local.CIDR, cmp.Or(cfg.Status.ObservedRemote, &cfg.Spec.Remote).CIDR
 	}
 	return problem
-}
-
-// localPrefixes returns the local prefix of each range of a peer, or "none"; those in use are aligned with the ranges that have one.
-func localPrefixes(ranges, placed, local []networkingv1beta1.CIDR) []networkingv1beta1.CIDR {
-	var out []networkingv1beta1.CIDR
-	for _, one := range ranges {
-		if i := slices.Index(placed, one); i >= 0 && i < len(local) {
-			out = append(out, local[i])
-		} else {
-			out = append(out, "none")
-		}
-	}
-	return out
 }
 
 func (f *Collector) peerGateway(ctx context.Context, r *peerReport, of client.MatchingLabels) error {

@@ -37,16 +37,21 @@ func TestInfoUnreachableServer(t *testing.T) {
 }
 
 // Of several ranges of a peer, one may have no prefix.
-func TestLocalPrefixes(t *testing.T) {
+func TestRangesSeenAs(t *testing.T) {
 	type cidrs = []networkingv1beta1.CIDR
 	ranges := cidrs{"10.9.0.0/16", "10.200.0.0/16"}
-	for name, tc := range map[string]struct{ placed, local, want cidrs }{
-		"all":                   {ranges, cidrs{"10.72.0.0/16", "10.71.0.0/16"}, cidrs{"10.72.0.0/16", "10.71.0.0/16"}},
-		"one":                   {cidrs{"10.200.0.0/16"}, cidrs{"10.71.0.0/16"}, cidrs{"none", "10.71.0.0/16"}},
-		"of an earlier version": {ranges, nil, cidrs{"none", "none"}},
+	for name, tc := range map[string]struct {
+		placed, local cidrs
+		want          string
+	}{
+		"all":                   {ranges, cidrs{"10.72.0.0/16", "10.71.0.0/16"}, "10.9.0.0/16, 10.200.0.0/16 → Remapped to 10.72.0.0/16, 10.71.0.0/16"},
+		"as_they_are":           {ranges, ranges, "10.9.0.0/16, 10.200.0.0/16"},
+		"one":                   {cidrs{"10.200.0.0/16"}, cidrs{"10.71.0.0/16"}, "10.9.0.0/16, 10.200.0.0/16 → Remapped to none, 10.71.0.0/16"},
+		"of_an_earlier_version": {ranges, cidrs{"10.72.0.0/16"}, "10.9.0.0/16, 10.200.0.0/16 → Remapped to 10.72.0.0/16, none"},
+		"none_yet":              {nil, nil, "10.9.0.0/16, 10.200.0.0/16"},
 	} {
-		if diff := cmp.Diff(tc.want, localPrefixes(ranges, tc.placed, tc.local)); diff != "" {
-			t.Errorf("%s: %s", name, diff)
+		if got := seenAs(ranges, tc.placed, tc.local); got != tc.want {
+			t.Errorf("%s: %q, want %q", name, got, tc.want)
 		}
 	}
 }
