@@ -6,8 +6,12 @@ package dashboard
 import (
 	"bytes"
 	"context"
+	"crypto/ed25519"
+	"crypto/x509"
+	"encoding/pem"
 	"flag"
 	"fmt"
+	"math/big"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -88,7 +92,7 @@ func newTown(t *testing.T, peers, pods int) *town {
 				t.Error(err)
 			}
 		}
-		for _, obj := range []client.Object{&networkingv1beta1.Connection{}, &networkingv1beta1.Configuration{}, &networkingv1beta1.GatewayClient{}, &networkingv1beta1.PublicKey{}, &authv1beta1.ResourceSlice{}, &offv1beta1.VirtualNode{}} {
+		for _, obj := range []client.Object{&networkingv1beta1.Connection{}, &networkingv1beta1.Configuration{}, &networkingv1beta1.GatewayClient{}, &networkingv1beta1.PublicKey{}, &authv1beta1.Identity{}, &authv1beta1.ResourceSlice{}, &offv1beta1.VirtualNode{}} {
 			if err := c.Client.DeleteAllOf(ctx, obj, client.InNamespace(f.tenant)); err != nil {
 				t.Error(err)
 			}
@@ -138,6 +142,9 @@ func (f *town) addPeer(ctx context.Context, id string) error {
 	if err := f.c.Client.Create(ctx, &p.key); err != nil {
 		return fmt.Errorf("creating a PublicKey: %w", err)
 	}
+	if err := f.c.Client.Create(ctx, &p.identity); err != nil {
+		return fmt.Errorf("creating an Identity: %w", err)
+	}
 	for _, obj := range []client.Object{&p.configuration, &p.gateway, &p.foreign, &p.connection, &p.slice, &p.virtualNode, &p.node} {
 		if err := addWithStatus(ctx, f.c.Client, obj); err != nil {
 			return err
@@ -150,12 +157,24 @@ func (f *town) addPeer(ctx context.Context, id string) error {
 type peerObjects struct {
 	foreign       liqov1beta1.ForeignCluster
 	key           networkingv1beta1.PublicKey
+	identity      authv1beta1.Identity
 	configuration networkingv1beta1.Configuration
 	gateway       networkingv1beta1.GatewayClient
 	connection    networkingv1beta1.Connection
 	slice         authv1beta1.ResourceSlice
 	virtualNode   offv1beta1.VirtualNode
 	node          corev1.Node
+}
+
+// newCertificate returns a certificate that is an hour old, and valid for a day.
+func newCertificate(now time.Time) []byte {
+	key := ed25519.NewKeyFromSeed(make([]byte, ed25519.SeedSize))
+	template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now.Add(-time.Hour), NotAfter: now.Add(24 * time.Hour)}
+	der, err := x509.CreateCertificate(nil, template, template, key.Public(), key)
+	if err != nil {
+		panic(err) // the key is a constant
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
 }
 
 func newPeer(tenant, id string) *peerObjects {
@@ -173,7 +192,10 @@ func newPeer(tenant, id string) *peerObjects {
 				Authentication: on(liqov1beta1.AuthIdentityControlPlaneStatus, liqov1beta1.ConditionReady), Offloading: on(liqov1beta1.OffloadingNodeStatus, liqov1beta1.ConditionReady)},
 			Conditions: []liqov1beta1.Condition{{Type: liqov1beta1.APIServerStatus, Status: liqov1beta1.ConditionEstablished, Message: peer.Answers, LastTransitionTime: now}},
 		}},
-		key:           networkingv1beta1.PublicKey{ObjectMeta: at, Spec: networkingv1beta1.PublicKeySpec{PublicKey: bytes.Repeat([]byte{1}, 32)}},
+		key: networkingv1beta1.PublicKey{ObjectMeta: at, Spec: networkingv1beta1.PublicKeySpec{PublicKey: bytes.Repeat([]byte{1}, 32)}},
+		identity: authv1beta1.Identity{ObjectMeta: at, Spec: authv1beta1.IdentitySpec{
+			ClusterID: liqov1beta1.ClusterID(id), Type: authv1beta1.ControlPlaneIdentityType, AuthParams: authv1beta1.AuthParams{SignedCRT: newCertificate(now.Time)},
+		}},
 		configuration: networkingv1beta1.Configuration{ObjectMeta: at},
 		gateway: networkingv1beta1.GatewayClient{ObjectMeta: at, Status: networkingv1beta1.GatewayClientStatus{
 			Conditions: []metav1.Condition{{Type: networkingv1beta1.ConditionGatewayReady, Status: metav1.ConditionTrue, Reason: "Ready", LastTransitionTime: now}},
@@ -281,6 +303,7 @@ func TestPage(t *testing.T) {
 		"rows out of view have no elements":     `document.querySelectorAll("#list .row").length < 60`,
 		"the counts":                            `document.getElementById("counts").textContent.includes("50 of 50 tunnels") && document.getElementById("counts").textContent.includes("5000 pods, 250 waiting")`,
 		"a slice with what is used":             `document.querySelectorAll("#slices tbody tr").length === 50 && document.getElementById("slices").textContent.includes("cpu 25 of 32")`,
+		"the certificates":                      `document.querySelectorAll("#certificates tbody tr").length === 50`,
 		"the virtual nodes":                     `document.querySelectorAll("#nodes tbody tr").length === 50`,
 		"the offloaded namespace":               `document.querySelectorAll("#namespaces tbody tr").length === 1`,
 		"what is wrong with the installation":   `document.getElementById("findings").textContent.includes("liqo-controller-manager")`,
