@@ -57,8 +57,8 @@ var guides = map[string]guide{
 	"GatewaysSomeNotReady":        {"see the pods of the gateway", "docs/troubleshooting.md#a-gateway-is-not-ready"},
 
 	kube.ReasonAnswerTooLarge: misbehaviourGuide,
-	kube.ReasonListTooLarge:   misbehaviourGuide,
-	kube.ReasonTooManyObjects: misbehaviourGuide,
+	kube.ReasonListTooLarge:   cacheGuide,
+	kube.ReasonTooManyObjects: cacheGuide,
 	kube.ReasonTooManyWrites:  misbehaviourGuide,
 	"TooManyStatuses":         misbehaviourGuide,
 
@@ -79,11 +79,14 @@ var guides = map[string]guide{
 	"TenantDrained":                     {"in the provider, run: liqoctl activate tenant", "docs/troubleshooting.md#tenantdrained"},
 }
 
-// misbehaviourGuide is what to do about a peer that sends more than a limit.
-var misbehaviourGuide = guide{
-	"ask the administrator of the peer; for a large provider raise --peer-cache-limit",
-	"docs/troubleshooting.md#answertoolarge-listtoolarge-toomanyobjects-toomanywrites-toomanystatuses",
-}
+const pageMisbehaviour = "docs/troubleshooting.md#answertoolarge-listtoolarge-toomanyobjects-toomanywrites-toomanystatuses"
+
+var (
+	// misbehaviourGuide is what to do about a peer that sends more than a limit.
+	misbehaviourGuide = guide{"ask the administrator of the peer", pageMisbehaviour}
+	// cacheGuide is that for caches: the limit of a virtual kubelet can be set, that of the crd-replicator not.
+	cacheGuide = guide{"ask the administrator of the peer; if the virtual kubelet of a large provider says so, raise its --peer-cache-limit", pageMisbehaviour}
+)
 
 // Advise returns what to do about an alert that begins with the reason of a condition, and the part of the documentation; "" if neither is known.
 func Advise(alert string) (remedy, page string) {

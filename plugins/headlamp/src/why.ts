@@ -423,7 +423,7 @@ function findVirtualNode(s: Scene, name: string, news: boolean): Finding[] {
   const ref = 'Node ' + name;
   if (!vn) return [failure('VirtualNode ' + name, 'it does not exist', 'run: liqoctl create virtualnode', page.node)];
   const misbehaves = conditionOf(node, 'PeerMisbehaves');
-  const { remedy: ask, page: limits } = guides.peer.AnswerTooLarge;
+  const { remedy: ask, page: limits } = guideOf(guides.peer, misbehaves?.reason) ?? guides.peer.AnswerTooLarge;
   const sends = misbehaves?.status === 'True' ? [failure(ref, `${misbehaves.reason}: ${misbehaves.message}`, ask, limits)] : [];
   if (isTrue(node, 'Ready') && !node?.spec?.unschedulable) {
     const withdrawn = conditionOf(node, 'ResourceSliceWithdrawn');
