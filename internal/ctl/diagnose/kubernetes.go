@@ -12,7 +12,6 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/util/version"
-	"k8s.io/utils/ptr"
 
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
@@ -83,7 +82,10 @@ func (f *Facts) FindNodeClocks() (all []Finding) {
 		if i < 0 || f.NodeLeases[i].Spec.RenewTime == nil || !kube.NodeReady(n) {
 			continue
 		}
-		text, patience := "", max(nodeLeasePatience, 4*time.Duration(ptr.Deref(f.NodeLeases[i].Spec.LeaseDurationSeconds, 0))*time.Second)
+		text, patience := "", nodeLeasePatience
+		if d := f.NodeLeases[i].Spec.LeaseDurationSeconds; d != nil {
+			patience = max(patience, 4*time.Duration(*d)*time.Second)
+		}
 		switch ahead := f.NodeLeases[i].Spec.RenewTime.Sub(f.Now); {
 		case ahead > skewWarning:
 			text = fmt.Sprintf("its clock is at least %s ahead of the one of the API server", ahead.Round(time.Second))
