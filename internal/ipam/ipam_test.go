@@ -529,7 +529,7 @@ func TestExternalCIDRReplaced(t *testing.T) {
 	movedTo("two", "10.99.0.2", "10.99.0.0/16", "10.70.0.2")
 	movedTo("three", "10.99.0.3", "10.99.0.0/16")
 
-	// A range that contains the present one takes nothing from anybody, also if no other may be granted.
+	// A range that contains the present one takes nothing from another Network, also if no other may be granted.
 	if err := s.c.Client.Delete(t.Context(), external); err != nil {
 		t.Fatal(err)
 	}

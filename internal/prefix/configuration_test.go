@@ -116,6 +116,9 @@ func TestMapOfConfiguration(t *testing.T) {
 					t.Errorf("%s: awaited is %q", text, test.awaited)
 				}
 			}
+			if kept := m.KeepPairs(m); !kept.Equal(m) {
+				t.Error("a map that keeps its own pairs is another one")
+			}
 			again, _, _ := prefix.Of(c)
 			c.Status.Remote.CIDR.External[0] = "10.69.0.0/16"
 			if other, _, _ := prefix.Of(c); !m.Equal(again) || m.Equal(other) {

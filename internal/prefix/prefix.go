@@ -67,6 +67,20 @@ func (m Map) IsAwaited(remote netip.Addr) bool {
 	return slices.ContainsFunc(m.awaited, func(p netip.Prefix) bool { return p.Contains(remote) })
 }
 
+// KeepPairs returns the map with the pairs of a previous one for CIDRs without a local CIDR yet.
+func (m Map) KeepPairs(previous Map) Map {
+	for _, pair := range previous.pairs {
+		i := slices.Index(m.awaited, pair.Remote)
+		if i < 0 {
+			continue
+		}
+		if all, err := mapOf(append(m.Pairs(), pair)); err == nil { // no other CIDR has its place
+			m = Map{pairs: all.pairs, awaited: slices.Delete(slices.Clone(m.awaited), i, i+1)}
+		}
+	}
+	return m
+}
+
 // ToRemote translates a local address into a remote one; false if no prefix contains it.
 func (m Map) ToRemote(local netip.Addr) (netip.Addr, bool) {
 	for _, p := range m.pairs {

@@ -178,7 +178,7 @@ func TestEndpointsWithoutMapping(t *testing.T) {
 	}
 }
 
-// An endpoint in a network that is not remapped yet is left out, and is nobody's fault.
+// An endpoint in a network that is not remapped yet is left out, and not listed as dropped.
 func TestEndpointsAwaited(t *testing.T) {
 	endpoints := shadowSlice("IPv4", discoveryv1.Endpoint{Addresses: []string{"10.74.0.9"}}, discoveryv1.Endpoint{Addresses: []string{"10.70.0.9"}})
 	got, dropped := endpointSlice(endpoints, "rome", peerRoute{placed: true, peer: partlyPlaced(t), up: true})

@@ -43,7 +43,7 @@ type networkState struct {
 	enqueued *networkReach
 
 	mu sync.Mutex
-	// last is the last prefix map of a Configuration, and lastOf the UID of that Configuration.
+	// last is the last prefix map of a Configuration, with what it had before for networks that wait, and lastOf the UID of that Configuration.
 	last   prefix.Map
 	lastOf types.UID
 }
@@ -149,6 +149,9 @@ func (n *networkState) prefixMapOf(ctx context.Context, c *networkingv1beta1.Con
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if placed && n.lastOf == c.UID {
+		now = now.KeepPairs(n.last)
+	}
 	if placed {
 		n.last, n.lastOf = now, c.UID
 	}

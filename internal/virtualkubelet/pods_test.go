@@ -148,7 +148,14 @@ func TestPodAddresses(t *testing.T) {
 					t.Errorf("networks that are placed anew wrote the pod: %s, then %s", version, now)
 				}
 				s.place(configuration, "10.69.0.0/16", "fd07::/64", "10.68.0.0/16")
-				eventually(s, s.consumer, local, shows("10.69.0.9 [{10.69.0.9} {fd07::7}]"))
+				version = eventually(s, s.consumer, local, shows("10.69.0.9 [{10.69.0.9} {fd07::7}]")).ResourceVersion
+				s.placeExternal(configuration, "10.68.0.0/16")
+				s.pod(s.local, "partly") // the networks of pods have no place, and an external one has
+				s.runRemotely(eventually(s, s.provider, s.shadow("partly"), exists), "10.7.0.11")
+				eventually(s, s.consumer, s.localPod("partly"), shows("10.69.0.11 [{10.69.0.11} {fd07::7}]"))
+				if now := eventually(s, s.consumer, local, exists).ResourceVersion; now != version {
+					t.Errorf("networks of pods that wait beside an external one wrote the pod: %s, then %s", version, now)
+				}
 				s.deleteNow(s.consumer, configuration)
 				eventually(s, s.consumer, local, shows(" []"))
 			}
@@ -181,6 +188,16 @@ func (s *testEnv) place(c *networkingv1beta1.Configuration, localCIDRs ...networ
 			Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Placed",
 			ObservedGeneration: c.Generation, LastTransitionTime: metav1.Now(),
 		}}
+	})
+}
+
+// placeExternal says that only the external networks of the provider have a place here.
+func (s *testEnv) placeExternal(c *networkingv1beta1.Configuration, localCIDRs ...networkingv1beta1.CIDR) {
+	s.t.Helper()
+	testkit.UpdateStatus(s.t, s.consumer.Client, c, func(c *networkingv1beta1.Configuration) {
+		c.Status.ObservedRemote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{External: c.Spec.Remote.CIDR.External}}
+		c.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{External: localCIDRs}}
+		c.Status.Conditions[0].Status, c.Status.Conditions[0].Reason = metav1.ConditionFalse, "Waiting"
 	})
 }
 

@@ -164,10 +164,10 @@ func (e *serverEndpoints) usedEndpoint() netip.AddrPort {
 func (e *serverEndpoints) resolveAll(ctx context.Context) {
 	used, before := e.usedEndpoint(), e.found
 	e.found = nil
-	said := map[string]bool{} // endpoints and their hosts
+	listed := map[string]bool{} // endpoints and their hosts
 	for _, one := range e.said {
 		host, port, err := splitHostPort(one)
-		said[one], said[host] = true, true
+		listed[one], listed[host] = true, true
 		if err != nil {
 			e.logOnce(ctx, one, err)
 			continue
@@ -191,8 +191,8 @@ func (e *serverEndpoints) resolveAll(ctx context.Context) {
 			}
 		}
 	}
-	maps.DeleteFunc(e.answers, func(host string, _ []netip.Addr) bool { return !said[host] }) // the peer may report others at any rate
-	maps.DeleteFunc(e.problems, func(of, _ string) bool { return !said[of] })
+	maps.DeleteFunc(e.answers, func(host string, _ []netip.Addr) bool { return !listed[host] }) // the peer may report others at any rate
+	maps.DeleteFunc(e.problems, func(of, _ string) bool { return !listed[of] })
 	maps.DeleteFunc(e.failed, func(a netip.AddrPort, _ bool) bool { return !slices.Contains(e.found, a) })
 	at := slices.Index(e.found, used)
 	news := slices.ContainsFunc(e.found, func(a netip.AddrPort) bool { return !slices.Contains(before, a) })

@@ -6,6 +6,7 @@ package translate
 import (
 	"cmp"
 	"net/netip"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -78,12 +79,25 @@ func (p PodIPs) translatePodIPs(in StatusInput) (first string, all []corev1.PodI
 		}
 		if here, ok := p.Peer.ToLocal(addr); ok {
 			all = append(all, corev1.PodIP{IP: here.String()})
+		} else if p.Peer.IsAwaited(addr) {
+			all = p.keepPodIPs(all, in.Local, addr)
 		}
 	}
 	if len(all) > 0 {
 		first = all[0].IP
 	}
 	return first, all
+}
+
+// keepPodIPs adds the addresses that a local pod has in place of one whose network waits for a prefix: those in no prefix of another.
+func (p PodIPs) keepPodIPs(all []corev1.PodIP, local *corev1.Pod, remote netip.Addr) []corev1.PodIP {
+	for _, ip := range local.Status.PodIPs {
+		had, err := netip.ParseAddr(ip.IP)
+		if err == nil && had.Is4() == remote.Is4() && !p.Peer.ContainsLocal(had) && !slices.Contains(all, ip) {
+			all = append(all, ip)
+		}
+	}
+	return all
 }
 
 // advancePhase returns the later of two phases of one pod.

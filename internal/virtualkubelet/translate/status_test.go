@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"pgregory.net/rapid"
 
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/prefix"
 )
@@ -51,6 +52,17 @@ func peerMap(prefixes ...string) prefix.Map {
 	if err != nil {
 		panic(err)
 	}
+	return m
+}
+
+// awaiting is the map of a provider whose external network 10.70/16 is 10.68/16 here, and whose pod networks wait for prefixes.
+func awaiting(pods ...networkingv1beta1.CIDR) prefix.Map {
+	c := &networkingv1beta1.Configuration{}
+	c.Spec.Remote.CIDR = networkingv1beta1.ClusterConfigCIDR{Pod: pods, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
+	c.Status.ObservedRemote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}}
+	c.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: networkingv1beta1.ClusterConfigCIDR{External: []networkingv1beta1.CIDR{"10.68.0.0/16"}}}
+	c.Status.Conditions = []metav1.Condition{{Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionFalse}}
+	m, _, _ := prefix.Of(c)
 	return m
 }
 
@@ -104,6 +116,16 @@ func TestPodStatusRules(t *testing.T) {
 				in.IPs.Keep = true
 				in.Local.Status.PodIP, in.Local.Status.PodIPs = "10.71.0.4", []corev1.PodIP{{IP: "10.71.0.4"}}
 				in.Remote.Status.PodIP, in.Remote.Status.PodIPs = "10.1.0.4", []corev1.PodIP{{IP: "10.1.0.4"}}
+			},
+			func(s corev1.PodStatus) any { return []any{s.PodIP, s.PodIPs} },
+			[]any{"10.71.0.4", []corev1.PodIP{{IP: "10.71.0.4"}}},
+		},
+		{
+			"an address whose network waits for a prefix stays, unless another network has that prefix",
+			func(in *StatusInput) {
+				in.IPs.Peer = awaiting("10.1.0.0/16")
+				in.Local.Status.PodIP, in.Local.Status.PodIPs = "10.71.0.4", []corev1.PodIP{{IP: "10.71.0.4"}, {IP: "10.68.0.4"}, {IP: "fd01::4"}}
+				in.Remote.Status.PodIP, in.Remote.Status.PodIPs = "10.1.0.4", []corev1.PodIP{{IP: "10.1.0.4"}, {IP: "10.1.0.5"}}
 			},
 			func(s corev1.PodStatus) any { return []any{s.PodIP, s.PodIPs} },
 			[]any{"10.71.0.4", []corev1.PodIP{{IP: "10.71.0.4"}}},
