@@ -44,11 +44,14 @@ func Kernels(ctx context.Context, of ...*clusters.Cluster) (map[string]string, e
 	return all, nil
 }
 
-// inOrder sorts the sets and chains of a table, between which there are empty lines.
+// inOrder sorts the sets and chains of a table, between which there are empty lines, and other lines, such as those of devices: a device made anew is
+// the last one.
 func inOrder(text string) string {
 	head, rest, _ := strings.Cut(text, "\n")
 	if !strings.HasPrefix(head, "table ") {
-		return text
+		lines := strings.Split(text, "\n")
+		slices.Sort(lines)
+		return strings.Join(lines, "\n") + "\n"
 	}
 	parts := strings.Split(strings.TrimSuffix(strings.TrimSpace(rest), "}"), "\n\n")
 	for i := range parts {
