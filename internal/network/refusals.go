@@ -30,6 +30,7 @@ import (
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/network/plan"
 	"liqo.io/liqo/internal/peer"
 )
@@ -123,17 +124,17 @@ func (r *problemReporter) syncAll(ctx context.Context) error {
 		}
 	}
 	refused := map[plan.Object][]plan.Problem{}
-	for _, p := range append(seen.problems, plan.Refused(seen.cluster)...) {
+	problems, outside := plan.Refused(seen.cluster)
+	for _, p := range append(seen.problems, problems...) {
 		if p.Reason != "" {
 			refused[p.Of] = append(refused[p.Of], p)
 		}
 	}
-	outside := plan.FindOutsideHosts(seen.cluster)
 	var errs []error
 	for _, s := range seen.subjects {
 		want := problemCondition(refused[s.of])
-		if want == nil && slices.Contains(outside, s.of) {
-			want = routeCondition(s.obj.(*ipamv1alpha1.IP))
+		if ip, is := s.obj.(*ipamv1alpha1.IP); is && want == nil && outside[s.of] && !isMadeByLiqo(ip) {
+			want = routeCondition(ip)
 		}
 		errs = append(errs, r.writeCondition(ctx, s.obj, want))
 	}
@@ -159,9 +160,10 @@ func (s *clusterSnapshot) addProblems(of plan.Object, obj client.Object, problem
 
 func (r *problemReporter) readNetworks(ctx context.Context, out *clusterSnapshot) error {
 	var list ipamv1alpha1.NetworkList
-	if err := r.client.List(ctx, &list, client.InNamespace(r.home), client.UnsafeDisableDeepCopy); err != nil {
+	if err := r.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {
 		return fmt.Errorf("listing Networks: %w", err)
 	}
+	out.cluster.Held, _ = plan.Held(list.Items)
 	out.cluster.Pods, out.cluster.Services, out.cluster.External, _ = plan.Own(list.Items, r.home)
 	return nil
 }
@@ -292,6 +294,12 @@ func routeCondition(ip *ipamv1alpha1.IP) *metav1.Condition {
 		Type: networkingv1beta1.ConditionApplied, Status: metav1.ConditionTrue, Reason: plan.ReasonRouteNeeded,
 		Message: fmt.Sprintf("%s sees the addresses of peers: give it a route back to status.remote.cidr of their Configurations by the nodes, or set spec.masquerade", ip.Spec.IP),
 	}
+}
+
+// isMadeByLiqo reports whether an IP is not a user's: that of an endpoint, of an API server, or of the source of a peer's other traffic. Its
+// address is of this cluster or of a peer, also while the peer has no network.
+func isMadeByLiqo(ip *ipamv1alpha1.IP) bool {
+	return ip.Labels[names.IPType] != "" || metav1.GetControllerOf(ip) != nil
 }
 
 func conditionsOf(obj client.Object) *[]metav1.Condition {

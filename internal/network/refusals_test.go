@@ -129,6 +129,14 @@ func TestUnappliedObjects(t *testing.T) {
 	s.wantApplied(second, plan.ReasonAnotherGateway, "GatewayServer "+s.where+"/first")
 	s.wantApplied(stray, plan.ReasonConfigurationElsewhere, "Configuration "+s.where+"/rome")
 
+	endpoint, unknown := s.ip("endpoint", "10.85.1.5", "10.70.0.28"), s.ip("unknown", "10.86.0.1", "10.70.0.29") // of peers without a network
+	testkit.Update(t, s.c.Client, endpoint, func(ip *ipamv1alpha1.IP) {
+		ip.Labels, ip.Spec.Masquerade = map[string]string{names.IPType: names.IPTypeEndpoint}, nil
+	})
+	testkit.Update(t, s.c.Client, unknown, func(ip *ipamv1alpha1.IP) {
+		ip.OwnerReferences = []metav1.OwnerReference{{APIVersion: networkingv1beta1.GroupVersion.String(), Kind: "Configuration", Name: rome.Name, UID: rome.UID, Controller: new(true)}}
+		ip.Spec.Masquerade = nil
+	})
 	far := s.ip("far", "192.0.2.7", "10.70.0.27")
 	testkit.Update(t, s.c.Client, far, func(ip *ipamv1alpha1.IP) { ip.Spec.Masquerade = nil })
 	s.wantApplied(far, plan.ReasonRouteNeeded, "192.0.2.7 sees the addresses of peers")
@@ -144,7 +152,7 @@ func TestUnappliedObjects(t *testing.T) {
 
 	siena := s.seen("siena", "10.71.3.0/24", "10.69.0.0/16")
 	s.wantApplied(siena, plan.ReasonNetworkInTheWay, "10.71.0.0/16 of Configuration "+s.where+"/rome")
-	for _, well := range []client.Object{first, rome, alias} {
+	for _, well := range []client.Object{first, rome, alias, endpoint, unknown} {
 		s.wantApplied(well, "", "")
 	}
 

@@ -68,21 +68,20 @@ func newModel(c Cluster, from netip.Addr, of Object) *model {
 	return s
 }
 
-// Refused returns the rejections: the parts of users' objects that no node and no gateway applies, and the reasons.
-func Refused(c Cluster) []Problem {
+// Refused returns the rejections: the parts of users' objects that no node and no gateway applies, and the reasons. outside are the IPs without
+// masquerade of hosts outside of the cluster: such a host sees the peer's address, and needs a route back.
+func Refused(c Cluster) (problems []Problem, outside map[Object]bool) {
 	s := newModel(c, netip.Addr{}, Object{})
 	for _, n := range s.networks {
 		if g := s.tunnelOf(n.peer); g.Of != (Object{}) {
 			s.fitsMTU(n, g.Of, g.MTU)
 		}
 	}
-	return sortedProblems(slices.DeleteFunc(s.problems, func(p Problem) bool { return p.Reason == "" }))
+	return sortedProblems(slices.DeleteFunc(s.problems, func(p Problem) bool { return p.Reason == "" })), s.findOutsideHosts(c)
 }
 
-// FindOutsideHosts returns the IPs without masquerade of hosts outside of the cluster: such a host sees the peer's address, and needs a route back.
-func FindOutsideHosts(c Cluster) []Object {
-	s := newModel(c, netip.Addr{}, Object{})
-	inside := slices.Concat(s.pods, s.services)
+func (s *model) findOutsideHosts(c Cluster) map[Object]bool {
+	inside := slices.Concat(s.pods, s.services, c.Held)
 	for _, m := range s.members {
 		inside = slices.Concat(inside, m.PodCIDRs, hostPrefixes(m.nodeAddresses()...))
 	}
@@ -90,10 +89,10 @@ func FindOutsideHosts(c Cluster) []Object {
 		inside = append(inside, t.Prefix)
 	}
 	inside = prefixSet(inside)
-	var out []Object
+	out := map[Object]bool{}
 	for _, a := range s.aliases {
-		if _, ofPeer := s.networkAt(a.Address); !a.Masquerade && !ofPeer && !containsAddr(inside, a.Address) {
-			out = append(out, a.Of)
+		if _, ofPeer := s.networkAt(a.Address); !a.Masquerade && !ofPeer && !setContains(inside, a.Address) {
+			out[a.Of] = true
 		}
 	}
 	return out

@@ -64,6 +64,12 @@ func containsAddr(prefixes []netip.Prefix, a netip.Addr) bool {
 	return slices.ContainsFunc(prefixes, func(p netip.Prefix) bool { return p.Contains(a) })
 }
 
+// setContains reports whether a prefixSet contains an address.
+func setContains(set []netip.Prefix, a netip.Addr) bool {
+	i, found := slices.BinarySearchFunc(set, a, func(p netip.Prefix, a netip.Addr) int { return p.Addr().Compare(a) })
+	return found || i > 0 && set[i-1].Contains(a)
+}
+
 // ofFamily returns the prefixes of a family.
 func ofFamily(in []netip.Prefix, f datapath.Family) []netip.Prefix {
 	return slices.DeleteFunc(slices.Clone(in), func(p netip.Prefix) bool { return familyOf(p) != f })

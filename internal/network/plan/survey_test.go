@@ -5,6 +5,7 @@ package plan
 
 import (
 	"fmt"
+	"maps"
 	"math/rand"
 	"net/netip"
 	"slices"
@@ -75,7 +76,8 @@ func TestRefusals(t *testing.T) {
 		c := milan()
 		rule.spoil(&c)
 		var got []string
-		for _, p := range Refused(c) {
+		problems, _ := Refused(c)
+		for _, p := range problems {
 			got = append(got, p.Reason+" of "+p.String())
 		}
 		if diff := cmp.Diff(rule.want, got); diff != "" {
@@ -658,8 +660,19 @@ func TestOutsideHosts(t *testing.T) {
 		alias("host", "10.70.0.21", "192.0.2.1", false), alias("masqueraded", "10.70.0.22", "192.0.2.2", true), alias("pod", "10.70.0.23", "10.200.2.7", false),
 		alias("service", "10.70.0.24", "10.96.0.1", false), alias("node", "10.70.0.25", "172.29.1.1", false), alias("public-address-of-node", "10.70.0.26", "198.51.100.1", false),
 		alias("pod-of-peer", "10.70.0.27", "10.71.1.5", false), alias("pod-outside", "10.70.0.28", "10.210.7.3", false), alias("unusable", "10.70.0.29", "127.0.0.1", false),
+		alias("pod-of-peer-without-configuration", "10.70.0.30", "10.85.1.5", false),
 	}
-	if diff := cmp.Diff([]Object{c.Aliases[0].Of}, FindOutsideHosts(c)); diff != "" {
-		t.Error(diff)
+	c.Held = nets("10.85.0.0/16")
+	if _, outside := Refused(c); !maps.Equal(outside, map[Object]bool{c.Aliases[0].Of: true}) {
+		t.Errorf("outside: %v", outside)
+	}
+	for _, test := range []struct {
+		set, addr string
+		want      bool
+	}{{"", "10.1.0.1", false}, {"10.1.0.0/16 10.3.0.0/16", "10.1.0.0", true}, {"10.1.0.0/16 10.3.0.0/16", "10.1.255.255", true}, {"10.1.0.0/16 10.3.0.0/16", "10.2.0.0", false},
+		{"10.1.0.0/16 10.3.0.0/16", "10.3.0.1", true}, {"10.1.0.0/16 fd00::/64", "10.0.0.1", false}, {"10.1.0.0/16 fd00::/64", "fd00::1", true}, {"10.1.0.0/16 fd00::/64", "fd01::1", false}} {
+		if got := setContains(prefixSet(nets(strings.Fields(test.set)...)), addr(test.addr)); got != test.want {
+			t.Errorf("%s in %q: %t", test.addr, test.set, got)
+		}
 	}
 }
