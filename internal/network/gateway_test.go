@@ -426,7 +426,7 @@ func TestGatewayReplicas(t *testing.T) {
 		}
 		return nil
 	})
-	if r := role.Rules; len(r) != 2 || slices.ContainsFunc(r, func(r rbacv1.PolicyRule) bool {
+	if r := role.Rules; len(r) != 2 || !slices.Equal(r[0].Verbs, []string{"update"}) || slices.ContainsFunc(r, func(r rbacv1.PolicyRule) bool {
 		return !slices.Equal(r.ResourceNames, []string{lease.Name}) || slices.Contains(r.Verbs, "create")
 	}) {
 		t.Errorf("replicas may %+v", r)

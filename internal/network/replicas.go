@@ -99,12 +99,12 @@ func addElection(d *appsv1.DeploymentSpec) {
 }
 
 // electionObjects returns the objects that only a gateway of several replicas has: the Lease, whose holder is the active one, the permission
-// to write that Lease, and the endpoints of that server, and no others, and a disruption budget.
+// to write that Lease, and the endpoints of that server, and no others, and a disruption budget. Every gateway reads all Leases.
 func (w *wireguard) electionObjects() []client.Object {
 	name := names.GatewayLease(w.gateway)
 	role := &rbacv1.Role{ObjectMeta: w.objectMeta(name), Rules: []rbacv1.PolicyRule{{
 		APIGroups: []string{coordinationv1.GroupName}, Resources: []string{"leases"}, ResourceNames: []string{names.Gateway(w.gateway)},
-		Verbs: []string{"get", "list", "watch", "update"},
+		Verbs: []string{"update"},
 	}}}
 	if w.service != nil {
 		role.Rules = append(role.Rules, rbacv1.PolicyRule{

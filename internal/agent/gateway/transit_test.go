@@ -10,6 +10,7 @@ import (
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/names"
@@ -31,7 +32,11 @@ func TestGatewayFollowsOtherLease(t *testing.T) {
 	lease := &coordinationv1.Lease{ObjectMeta: meta, Spec: coordinationv1.LeaseSpec{HolderIdentity: new("gw-1")}}
 	lease.Name, lease.Labels = names.Gateway(gateway.Name), map[string]string{names.NetworkingComponent: names.ComponentGateway}
 	testkit.Create(t, a, peer, gateway, lease)
-	t.Cleanup(func() { _ = a.Delete(context.Background(), peer) }) // gateways of other tests see it, too
+	t.Cleanup(func() { // gateways of other tests see them, too
+		for _, obj := range []client.Object{peer, gateway, lease} {
+			_ = a.Delete(context.Background(), obj)
+		}
+	})
 	testkit.UpdateStatus(t, a, peer, func(c *networkingv1beta1.Configuration) {
 		c.Status.ObservedRemote, c.Status.Remote = c.Spec.Remote.DeepCopy(), new(cidr("10.64.0.0/16", "10.69.0.0/16"))
 		c.Status.Conditions = []metav1.Condition{{

@@ -433,7 +433,8 @@ var rejections = map[string]guide{
 
 // findRejected returns the parts of the Configuration and the gateways of a peer that the plan of nodes and gateways leaves out.
 func (s *Scene) findRejected(fc *liqov1beta1.ForeignCluster) (all []Finding) {
-	for _, p := range plan.Refused(s.planCluster()) {
+	problems, _ := plan.Refused(s.planCluster())
+	for _, p := range problems {
 		advice, known := rejections[p.Reason]
 		of := func(o metav1.Object) bool {
 			return o.GetNamespace() == p.Of.Namespace && o.GetName() == p.Of.Name && o.GetLabels()[names.RemoteClusterID] == string(fc.Spec.ClusterID)
