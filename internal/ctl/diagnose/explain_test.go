@@ -5,6 +5,8 @@ package diagnose
 
 import (
 	"fmt"
+	"net/netip"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -13,12 +15,14 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	netv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/internal/names"
@@ -322,6 +326,29 @@ func TestEndOfHostNetwork(t *testing.T) {
 		s.Pod.Spec.HostNetwork = host
 		if end := s.EndOfPod(s.Pod, nil, nil); end.Address.String() != want {
 			t.Errorf("on the network of its node %t: %s, want %s", host, end.Address, want)
+		}
+		end := End{Pod: s.Pod, Policies: []netv1.NetworkPolicy{{}}} // NetworkPolicies do not apply to it
+		if got := end.findPolicies(netv1.PolicyTypeIngress); (len(got) == 0) != host {
+			t.Errorf("on the network of its node %t: %v", host, got)
+		}
+	}
+}
+
+// Selectors know the first address of a pod only, which is of the family of its node's first one.
+func TestIsFirstOfPods(t *testing.T) {
+	s := newScene()
+	for i, cidr := range []networkingv1beta1.CIDR{"10.200.0.0/16", "fd00:200::/64"} {
+		s.Networks = append(s.Networks, ipamv1alpha1.Network{ObjectMeta: metav1.ObjectMeta{Namespace: s.Facts.Namespace, Name: fmt.Sprint(i), Labels: map[string]string{names.NetworkType: names.NetworkTypePod}}})
+		s.Networks[i].Status.CIDR = cidr
+	}
+	for first, want := range map[string][]bool{"": {false, false}, "192.0.2.7": {true, false}, "fd00::7": {false, true}} {
+		s.Nodes = []corev1.Node{{ObjectMeta: metav1.ObjectMeta{Name: "worker"}}}
+		if first != "" {
+			s.Nodes[0].Status.Addresses = []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: "worker"}, {Type: corev1.NodeInternalIP, Address: first}, {Type: corev1.NodeInternalIP, Address: "192.0.2.9"}}
+		}
+		got := []bool{s.IsFirstOfPods(netip.MustParseAddr("10.200.0.5")), s.IsFirstOfPods(netip.MustParseAddr("fd00:200::5"))}
+		if !slices.Equal(got, want) || s.IsFirstOfPods(netip.MustParseAddr("192.0.2.1")) {
+			t.Errorf("nodes with %q: %v, want %v", first, got, want)
 		}
 	}
 }

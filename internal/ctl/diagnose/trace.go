@@ -127,14 +127,22 @@ func (s *Scene) EndOfAddress(address netip.Addr, remote *Scene) (End, bool) {
 		}
 	}
 	pods, services, external, _ := plan.Own(s.Networks, s.Facts.Namespace)
-	inside := isIn(slices.Concat(pods, services, external), address) || s.isOfNode(address)
+	inside := isIn(slices.Concat(pods, services, external), address) || s.isOfNode(address) || s.ipOf(address) != nil
 	return End{Scene: s, Cluster: liqov1beta1.ClusterID(s.ClusterID), Name: address.String(), Address: address}, inside
 }
 
-// IsOfPods reports whether an address is in the range of pods of this cluster.
-func (s *Scene) IsOfPods(address netip.Addr) bool {
+// IsFirstOfPods reports whether an address is in the range of pods of this cluster, and of the family of their first address, which alone
+// selectors of pods know. It is that of the first address of nodes.
+func (s *Scene) IsFirstOfPods(address netip.Addr) bool {
 	pods, _, _, _ := plan.Own(s.Networks, s.Facts.Namespace)
-	return isIn(pods, address)
+	return isIn(pods, address) && slices.ContainsFunc(s.realNodes(), func(n *corev1.Node) bool {
+		i := slices.IndexFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Type == corev1.NodeInternalIP })
+		if i < 0 {
+			return false
+		}
+		first, err := netip.ParseAddr(n.Status.Addresses[i].Address)
+		return err == nil && first.Is4() == address.Is4()
+	})
 }
 
 // IsOfServices reports whether an address is in the range of Services of this cluster.
@@ -152,6 +160,15 @@ func (s *Scene) isOfNode(address netip.Addr) bool {
 	return slices.ContainsFunc(s.realNodes(), func(n *corev1.Node) bool {
 		return slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == address.String() })
 	})
+}
+
+// ipOf returns the IP that shows an address to peers, nil if none does.
+func (s *Scene) ipOf(address netip.Addr) *ipamv1alpha1.IP {
+	i := slices.IndexFunc(s.IPs, func(ip ipamv1alpha1.IP) bool { return string(ip.Spec.IP) == address.String() })
+	if i < 0 {
+		return nil
+	}
+	return &s.IPs[i]
 }
 
 // toRemote returns the address in the peer's own cluster, invalid if it is in no network of the peer.
@@ -256,8 +273,12 @@ func (w *chainWriter) addPod(e *End, what, note string, direction netv1.PolicyTy
 	}, needs...)
 }
 
-// findPolicies returns the NetworkPolicies that decide which packets of a direction pass, since they may drop this one.
+// findPolicies returns the NetworkPolicies that decide which packets of a direction pass, since they may drop this one. None selects pods in the
+// network of their node.
 func (e *End) findPolicies(direction netv1.PolicyType) (all []Finding) {
+	if e.Pod.Spec.HostNetwork {
+		return nil
+	}
 	text, remedy := "it selects the pod: only what its ingress rules allow arrives", "see whether it allows the source"
 	if direction == netv1.PolicyTypeEgress {
 		text, remedy = "it selects the pod: only what its egress rules allow leaves", "see whether it allows the destination"
@@ -503,10 +524,15 @@ func (s *Scene) findAccess(e *End, from liqov1beta1.ClusterID) (all []Finding) {
 // findAddressAccess returns what keeps packets of a peer from an address that is not known to be of a pod.
 func (s *Scene) findAddressAccess(address netip.Addr) []Finding {
 	pods, _, external, _ := plan.Own(s.Networks, s.Facts.Namespace)
+	ip := s.ipOf(address)
 	shown := slices.ContainsFunc(s.IPs, func(ip ipamv1alpha1.IP) bool { return string(ip.Status.IP) == address.String() })
 	switch {
 	case shown || isIn(pods, address) || s.Unreadable["IP"]+s.Unreadable["Network"] != "":
 		return nil
+	case ip != nil && ip.Status.IP == "":
+		return []Finding{newFailure(Ref("IP", ip), "peers have no address for "+address.String()+" yet: no status.ip", "see its conditions", pageInternalNode)}
+	case ip != nil:
+		return []Finding{newFailure(Ref("IP", ip), fmt.Sprintf("peers use status.ip %s instead of %s", ip.Status.IP, address), "use that address, in the prefix by which the peer sees the external CIDR", pageReach)}
 	case isIn(external, address):
 		return []Finding{newFailure("address "+address.String(), "no IP of this cluster shows a host under it", "make an IP for the host", pageReach)}
 	}

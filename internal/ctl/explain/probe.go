@@ -33,6 +33,8 @@ const probeTime = 8 * time.Second
 type probeSender struct {
 	// newReader returns what reads pages of pods; nil for podpage.NewReader.
 	newReader func(*cluster.Cluster, kubernetes.Interface) *podpage.Reader
+	// limit bounds the probes of one end, probeTime if 0.
+	limit time.Duration
 	// problem is the first reason why a hop was not probed.
 	problem string
 }
@@ -52,7 +54,7 @@ func (p *probeSender) sendFrom(ctx context.Context, c *cluster.Cluster, end *dia
 	if s.NodeProbes == nil {
 		s.NodeProbes, s.GatewayProbes = map[string][]plan.ProbeResult{}, map[string][]plan.ProbeResult{}
 	}
-	ctx, cancel := context.WithTimeout(ctx, probeTime)
+	ctx, cancel := context.WithTimeout(ctx, cmp.Or(p.limit, probeTime))
 	defer cancel()
 	var byNode, byGateway []plan.ProbeResult
 	var nodeFailed, gatewayFailed error

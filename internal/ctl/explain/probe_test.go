@@ -37,6 +37,7 @@ type servedProbes struct {
 	mu      sync.Mutex
 	results []plan.ProbeResult
 	busy    int // requests that are refused, as others are answered
+	after   string
 }
 
 // ServeHTTP answers with the results that the test set.
@@ -45,18 +46,18 @@ func (s *servedProbes) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
 	defer s.mu.Unlock()
 	if s.busy > 0 {
 		s.busy--
-		w.Header().Set("Retry-After", "1")
+		w.Header().Set("Retry-After", s.after)
 		w.WriteHeader(http.StatusTooManyRequests)
 		return
 	}
 	_ = json.NewEncoder(w).Encode(s.results)
 }
 
-// refuse has the next requests answered by 429.
-func (s *servedProbes) refuse(requests int) {
+// refuse has the next requests answered by 429, to be sent again after some seconds.
+func (s *servedProbes) refuse(requests int, after string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.busy = requests
+	s.busy, s.after = requests, after
 }
 
 func (s *servedProbes) answer(results ...plan.ProbeResult) {
@@ -87,6 +88,7 @@ func TestTraceProbes(t *testing.T) {
 	trace := func(wantProblem string) *diagnose.Explanation {
 		t.Helper()
 		traced := &tracer{local: r.local, namespace: r.shop}
+		traced.probes.limit = 3 * time.Minute
 		traced.probes.newReader = func(c *cluster.Cluster, clients kubernetes.Interface) *podpage.Reader {
 			pages := podpage.NewReader(c.Config, clients)
 			pages.Dial = func(ctx context.Context, pod *corev1.Pod, _ int32) (net.Conn, error) {
@@ -144,12 +146,12 @@ func TestTraceProbes(t *testing.T) {
 	// Another trace at the same time is waited for once.
 	fabric.answer(answered("milan"))
 	gateway.answer(answered("milan"))
-	fabric.refuse(1)
+	fabric.refuse(1, "1")
 	if e := trace(""); e.Stopped || strings.Count(r.textOf(e), "probed now") != 2 {
 		t.Errorf("beside another trace:\n%s", r.textOf(e))
 	}
-	fabric.refuse(2)
-	if e := trace("the pod is asked by others: ask again in 1s"); e.Stopped || strings.Count(r.textOf(e), "probed now") != 1 {
+	fabric.refuse(2, "3600")
+	if e := trace("the pod is asked by others: ask again in 4s"); e.Stopped || strings.Count(r.textOf(e), "probed now") != 1 {
 		t.Errorf("beside many traces:\n%s", r.textOf(e))
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -291,13 +292,56 @@ func (t *tracer) traceAddress(ctx context.Context, from diagnose.End, address ne
 		return t.traceHost(ctx, from, address)
 	}
 	var services corev1.ServiceList
-	if err := t.nearReader.List(ctx, facts.Kind{Name: "Service", List: &services, Opts: []client.ListOption{client.MatchingFields{"spec.clusterIP": address.String()}}}); err != nil {
+	// No selector knows the second address of a Service.
+	if err := t.listReadable(ctx, t.near, facts.Kind{Name: "Service", List: &services}, func() bool { return findService(services.Items, address) != nil }); err != nil {
 		return nil, err
 	}
-	if len(services.Items) == 0 {
-		return diagnose.TraceVacantService(t.near, &from, address.String()), nil
+	if service := findService(services.Items, address); service != nil {
+		return t.traceService(ctx, from, service)
 	}
-	return t.traceService(ctx, from, &services.Items[0])
+	if why := t.near.Unreadable["Service"]; why != "" {
+		t.notes = append(t.notes, fmt.Sprintf("The Service of %s is not known, so its endpoints are not traced: %s", address, why))
+		return t.traceHost(ctx, from, address)
+	}
+	return diagnose.TraceVacantService(t.near, &from, address.String()), nil
+}
+
+// findService returns the Service that has an address, nil if none has.
+func findService(all []corev1.Service, address netip.Addr) *corev1.Service {
+	for i := range all {
+		if slices.Contains(all[i].Spec.ClusterIPs, address.String()) {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// listReadable reads a list of a whole cluster. For a user of namespaces of this cluster it is that of the Service or the one of the command, in which
+// something was found; the kind stays unreadable.
+func (t *tracer) listReadable(ctx context.Context, s *diagnose.Scene, kind facts.Kind, found func() bool) error {
+	r := t.readerOf(s)
+	if s.Unreadable[kind.Name] == "" {
+		if err := r.List(ctx, kind); err != nil || s.Unreadable[kind.Name] == "" {
+			return err
+		}
+	}
+	if s != t.near {
+		return nil
+	}
+	namespaces := []string{t.namespace}
+	if t.near.Service != nil && t.near.Service.Namespace != t.namespace {
+		namespaces = []string{t.near.Service.Namespace, t.namespace}
+	}
+	for _, namespace := range namespaces {
+		err := r.Client.List(ctx, kind.List, append(slices.Clone(kind.Opts), client.InNamespace(namespace))...)
+		if err != nil && ctx.Err() != nil {
+			return err
+		}
+		if err == nil && found() {
+			return nil
+		}
+	}
+	return nil
 }
 
 // traceHost returns the hops to the address of a pod or host.
@@ -310,7 +354,8 @@ func (t *tracer) traceHost(ctx context.Context, from diagnose.End, address netip
 		return t.traceTo(ctx, from, end)
 	}
 	var pods corev1.PodList
-	if err := t.readerOf(end.Scene).List(ctx, facts.Kind{Name: "Pod", List: &pods, Opts: []client.ListOption{client.MatchingFields{"status.podIP": end.Address.String()}}}); err != nil {
+	kind := facts.Kind{Name: "Pod", List: &pods, Opts: []client.ListOption{client.MatchingFields{"status.podIP": end.Address.String()}}}
+	if err := t.listReadable(ctx, end.Scene, kind, func() bool { return len(pods.Items) > 0 }); err != nil {
 		return nil, err
 	}
 	for i := range pods.Items {
@@ -321,7 +366,7 @@ func (t *tracer) traceHost(ctx context.Context, from diagnose.End, address netip
 			}
 		}
 	}
-	end.Vacant = end.Pod == nil && end.Scene.Unreadable["Pod"] == "" && end.Scene.IsOfPods(end.Address)
+	end.Vacant = end.Pod == nil && end.Scene.Unreadable["Pod"] == "" && end.Scene.IsFirstOfPods(end.Address)
 	return t.traceTo(ctx, from, end)
 }
 

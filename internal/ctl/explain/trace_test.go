@@ -10,15 +10,19 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
 	netv1 "k8s.io/api/networking/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/ctltest"
@@ -176,6 +180,22 @@ func TestTraceHops(t *testing.T) {
 	if e := r.trace(t, "client", "10.72.0.21", true); e.Stopped {
 		t.Error(r.textOf(e))
 	}
+	// A pod of the provider reaches a host of the consumer by the IP, not by its own address.
+	if e := r.trace(t, "web", "192.0.2.50", true); e.Stop() == nil || !strings.Contains(r.textOf(e), "it is in no network of this cluster or a peer") {
+		t.Error(r.textOf(e))
+	}
+	shownHost := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: r.shop, Name: "host"}, Spec: ipamv1alpha1.IPSpec{IP: "192.0.2.50"}}
+	ctltest.Lend(t, r.rome, shownHost)
+	if e := r.trace(t, "web", "192.0.2.50", true); e.Stop() == nil || !strings.Contains(r.textOf(e), "IP shop/host: peers have no address for 192.0.2.50 yet") {
+		t.Error(r.textOf(e))
+	}
+	testkit.UpdateStatus(t, r.rome.Client, shownHost, func(ip *ipamv1alpha1.IP) { ip.Status.IP = "10.70.0.22" })
+	if e := r.trace(t, "web", "192.0.2.50", true); e.Stop() == nil || !strings.Contains(r.textOf(e), "IP shop/host: peers use status.ip 10.70.0.22 instead of 192.0.2.50") {
+		t.Error(r.textOf(e))
+	}
+	if e := r.trace(t, "client", "192.0.2.50", true); e.Stopped { // its own pods need no IP
+		t.Error(r.textOf(e))
+	}
 	// Pods of two providers reach each other in two parts.
 	if _, err := (&tracer{near: &diagnose.Scene{ClusterID: "rome"}}).traceTo(t.Context(), diagnose.End{Cluster: "milan"}, diagnose.End{Cluster: "turin"}); err == nil {
 		t.Error("a way between two providers is traced at once")
@@ -235,6 +255,61 @@ func vacantAddress(t *testing.T, c *testkit.ControlPlane, beside string) string 
 	}
 	t.Fatal("all addresses are used")
 	return ""
+}
+
+// A user of namespaces sees the hops to what is in them, and what is not known of the rest.
+func TestTraceOfNamespace(t *testing.T) {
+	r := newRoad(t)
+	own := testkit.Namespace(t, r.rome, "own", nil)
+	newService := func(namespace string) *corev1.Service {
+		s := &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: "shown"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}
+		ctltest.Lend(t, r.rome, s)
+		return s
+	}
+	service, hidden := newService(r.shop), newService(testkit.Namespace(t, r.rome, "hidden", nil))
+	ctltest.Lend(t, r.rome, &discoveryv1.EndpointSlice{ObjectMeta: metav1.ObjectMeta{Namespace: r.shop, Name: "shown-1", Labels: map[string]string{discoveryv1.LabelServiceName: "shown"}},
+		AddressType: discoveryv1.AddressTypeIPv4, Endpoints: []discoveryv1.Endpoint{{Addresses: []string{"10.200.1.5"}}}})
+	ctltest.LendWithStatus(t, r.rome, newPod(own, "sender", "worker", nil), withAddress("10.200.1.6"))
+	testkit.UpdateStatus(t, r.rome.Client, r.here.services, func(n *ipamv1alpha1.Network) { n.Status.CIDR = "10.96.0.0/16" /* of testkit */ })
+	user := r.shop + "-user"
+	read := []string{"get", "list"}
+	for _, namespace := range []string{r.shop, own} {
+		testkit.Allow(t, r.rome, namespace, user, rbacv1.PolicyRule{APIGroups: []string{"", discoveryv1.GroupName, netv1.GroupName}, Resources: []string{"pods", "services", "endpointslices", "networkpolicies"}, Verbs: read})
+	}
+	testkit.Allow(t, r.rome, "", user, rbacv1.PolicyRule{APIGroups: []string{liqov1beta1.GroupVersion.Group, networkingv1beta1.GroupVersion.Group, ipamv1alpha1.GroupVersion.Group}, Resources: []string{"*"}, Verbs: read},
+		rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"nodes"}, Verbs: read})
+	config := rest.CopyConfig(r.rome.Config)
+	config.Impersonate.UserName = user
+	c, err := client.NewWithWatch(config, client.Options{Scheme: r.rome.Client.Scheme()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.local.Kube = c
+	for _, tc := range []struct {
+		namespace, from, to string
+		notes               int
+		unchecked           bool
+	}{
+		{r.shop, "client", "svc/shown", 0, false},
+		{own, "sender", "svc/shown." + r.shop, 0, false},
+		{r.shop, "client", service.Spec.ClusterIP, 0, false},
+		{r.shop, "client", "10.200.1.5", 0, false},
+		{r.shop, "client", "10.200.1.6", 0, true},
+		{r.shop, "client", hidden.Spec.ClusterIP, 1, true},
+	} {
+		testkit.Eventually(t, 3*time.Minute, func() error { // the API server learns of rights by watches of its own
+			trace := &tracer{local: r.local, namespace: tc.namespace}
+			e, err := trace.traceNames(t.Context(), tc.from, tc.to)
+			if err != nil {
+				return err
+			}
+			text := r.textOf(e)
+			if e.Stopped || !strings.Contains(text, "it arrives by the CNI") || strings.Contains(text, "Pod: not checked") != tc.unchecked || len(trace.notes) != tc.notes {
+				return fmt.Errorf("%s to %s, with notes %q:\n%s", tc.from, tc.to, trace.notes, text)
+			}
+			return nil
+		})
+	}
 }
 
 // A pod and a Service of one name are told apart by their kind.

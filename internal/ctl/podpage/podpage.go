@@ -71,6 +71,9 @@ func MetricsPort(pod *corev1.Pod) int32 {
 	return 0
 }
 
+// mostWait bounds the seconds that a busy pod asks for: commands wait for it.
+const mostWait = 4
+
 // BusyError is returned if a pod answers another request for the page now.
 type BusyError struct {
 	// After is when to ask again.
@@ -111,7 +114,7 @@ func (r *Reader) ReadPage(ctx context.Context, pod *corev1.Pod, port int32, page
 	case http.StatusOK:
 	case http.StatusTooManyRequests:
 		seconds, _ := strconv.Atoi(answer.Header.Get("Retry-After"))
-		return "", fmt.Errorf("reading %s: %w", page, &BusyError{After: max(time.Second, time.Duration(seconds)*time.Second)})
+		return "", fmt.Errorf("reading %s: %w", page, &BusyError{After: time.Duration(min(max(1, seconds), mostWait)) * time.Second})
 	default:
 		return "", fmt.Errorf("reading %s: %s", page, answer.Status)
 	}
