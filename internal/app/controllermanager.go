@@ -67,7 +67,8 @@ import (
 // +kubebuilder:rbac:groups=apps,resources=deployments,verbs=get;list;watch;create;update;patch;delete
 // +kubebuilder:rbac:groups=apps,resources=replicasets,verbs=get
 // +kubebuilder:rbac:groups=apps,resources=daemonsets,resourceNames=kube-router,verbs=get
-// +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=cilium-config,verbs=get
+// +kubebuilder:rbac:groups=apps,resources=daemonsets,resourceNames=cilium,verbs=list
+// +kubebuilder:rbac:groups="",resources=configmaps,resourceNames=cilium-config,verbs=list
 //
 // The replicas of gateways: Leases and disruption budgets are written in the namespaces of gateways alone, see below.
 // +kubebuilder:rbac:groups=coordination.k8s.io,resources=leases,verbs=list;watch

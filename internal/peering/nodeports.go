@@ -5,11 +5,13 @@ package peering
 
 import (
 	"context"
+	"fmt"
+	"slices"
 	"sync"
 	"time"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 
@@ -17,11 +19,12 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// ciliumConfig is the ConfigMap with the settings of Cilium.
-var ciliumConfig = client.ObjectKey{Namespace: metav1.NamespaceSystem, Name: "cilium-config"}
-
-// nodePortsTTL is the time to live of what was detected.
-const nodePortsTTL = 5 * time.Minute
+const (
+	// nodePortsTTL is the time to live of what was detected, nodePortsRetry of an error, and nodePortsTimeout bounds the detection, for which all wait.
+	nodePortsTTL     = 5 * time.Minute
+	nodePortsRetry   = 30 * time.Second
+	nodePortsTimeout = 5 * time.Second
+)
 
 // lostNodePorts is the event of a peer in whose pods NodePorts of this cluster do not end.
 var lostNodePorts = kube.Event{
@@ -35,7 +38,7 @@ type nodePorts struct {
 	live client.Reader
 
 	mu   sync.Mutex
-	at   time.Time
+	next time.Time // of a detection
 	lost bool
 }
 
@@ -43,14 +46,33 @@ type nodePorts struct {
 func (n *nodePorts) areLost(ctx context.Context) bool {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if time.Since(n.at) < nodePortsTTL {
+	if time.Now().Before(n.next) {
 		return n.lost
 	}
-	config := &corev1.ConfigMap{}
-	if err := client.IgnoreNotFound(n.live.Get(ctx, ciliumConfig, config)); err != nil {
+	limited, cancel := context.WithTimeout(ctx, nodePortsTimeout)
+	defer cancel()
+	lost, err := n.detectCilium(limited)
+	if err != nil {
 		log.FromContext(ctx).V(1).Info("the settings of Cilium were not read", "reason", err.Error())
+		n.next = time.Now().Add(nodePortsRetry)
 		return n.lost
 	}
-	n.at, n.lost = time.Now(), policy.ReplacesKubeProxy(config.Data)
-	return n.lost
+	n.next, n.lost = time.Now().Add(nodePortsTTL), lost
+	return lost
+}
+
+// detectCilium reads the settings of Cilium, if it runs.
+func (n *nodePorts) detectCilium(ctx context.Context) (bool, error) {
+	var daemons appsv1.DaemonSetList
+	if err := n.live.List(ctx, &daemons, client.MatchingFields{"metadata.name": policy.CiliumDaemonSet}); err != nil {
+		return false, fmt.Errorf("listing DaemonSets: %w", err)
+	}
+	if len(daemons.Items) == 0 {
+		return false, nil
+	}
+	var configs corev1.ConfigMapList
+	if err := n.live.List(ctx, &configs, client.MatchingFields{"metadata.name": policy.CiliumConfig}); err != nil {
+		return false, fmt.Errorf("listing ConfigMaps: %w", err)
+	}
+	return slices.ContainsFunc(policy.CiliumSettings(daemons.Items, configs.Items), func(c corev1.ConfigMap) bool { return policy.ReplacesKubeProxy(c.Data) }), nil
 }

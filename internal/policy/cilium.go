@@ -3,6 +3,30 @@
 
 package policy
 
+import (
+	"slices"
+
+	appsv1 "k8s.io/api/apps/v1"
+	corev1 "k8s.io/api/core/v1"
+)
+
+// CiliumDaemonSet and CiliumConfig are the names of the DaemonSet of Cilium and of the ConfigMap with its settings, in one namespace.
+const (
+	CiliumDaemonSet = "cilium"
+	CiliumConfig    = "cilium-config"
+)
+
+// CiliumSettings returns the settings of Cilium where it runs: those that an earlier Cilium left behind say nothing.
+func CiliumSettings(daemons []appsv1.DaemonSet, configs []corev1.ConfigMap) (all []corev1.ConfigMap) {
+	for i := range configs {
+		runs := func(d appsv1.DaemonSet) bool { return d.Name == CiliumDaemonSet && d.Namespace == configs[i].Namespace }
+		if configs[i].Name == CiliumConfig && slices.ContainsFunc(daemons, runs) {
+			all = append(all, configs[i])
+		}
+	}
+	return all
+}
+
 // ReplacesKubeProxy reports whether Cilium has NodePorts lead to endpoints, by the settings in its ConfigMap: it chooses an endpoint on the uplink, before
 // Liqo gives the packet a source that a peer knows.
 func ReplacesKubeProxy(settings map[string]string) bool {

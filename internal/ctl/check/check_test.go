@@ -32,6 +32,7 @@ import (
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/testkit"
 	"liqo.io/liqo/test/faults"
 )
@@ -404,7 +405,7 @@ func TestCheckBeforeInstallation(t *testing.T) {
 		Selector: &metav1.LabelSelector{MatchLabels: map[string]string{"a": "b"}},
 		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{"a": "b"}}, Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "a", Image: "a"}}}},
 	}})
-	ctltest.Lend(t, f.c, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.liqo, Name: diagnose.CiliumConfig}, Data: map[string]string{"kube-proxy-replacement": "true"}})
+	ctltest.Lend(t, f.c, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Namespace: f.liqo, Name: policy.CiliumConfig}, Data: map[string]string{"kube-proxy-replacement": "true"}})
 	f.Gatherer.namespace = f.liqo
 	of, err := cluster.NewClientOf(t.Context(), f.c.User(t, "reader-of-"+f.liqo))
 	if err != nil {

@@ -5,6 +5,7 @@ package check
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	appsv1 "k8s.io/api/apps/v1"
@@ -27,6 +28,7 @@ import (
 	"liqo.io/liqo/internal/ctl/info"
 	"liqo.io/liqo/internal/ctl/install"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
 )
 
 // Gatherer reads the facts of a cluster.
@@ -146,12 +148,12 @@ func (g *Gatherer) gatherPreflight(ctx context.Context) (*diagnose.Facts, error)
 
 // listCNISettings lists the settings of Cilium, in clusters that run it.
 func listCNISettings(ctx context.Context, r *facts.Reader) error {
-	if !r.Facts.RunsCilium() {
+	if !slices.ContainsFunc(r.Facts.DaemonSets, func(d appsv1.DaemonSet) bool { return d.Name == policy.CiliumDaemonSet }) {
 		return nil
 	}
 	var settings corev1.ConfigMapList
-	err := r.List(ctx, facts.Kind{Name: "ConfigMap", List: &settings, Opts: []client.ListOption{client.MatchingFields{"metadata.name": diagnose.CiliumConfig}}})
-	r.Facts.CNISettings = settings.Items
+	err := r.List(ctx, facts.Kind{Name: "ConfigMap", List: &settings, Opts: []client.ListOption{client.MatchingFields{"metadata.name": policy.CiliumConfig}}})
+	r.Facts.CNISettings = policy.CiliumSettings(r.Facts.DaemonSets, settings.Items)
 	return err
 }
 

@@ -29,6 +29,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 	"liqo.io/liqo/deploy"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
 )
 
 var now = time.Date(2026, 11, 29, 12, 0, 0, 0, time.UTC)
@@ -118,7 +119,7 @@ func TestRules(t *testing.T) {
 		}}
 	}
 	cilium := func(settings map[string]string) []corev1.ConfigMap {
-		return []corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: CiliumConfig}, Data: settings}}
+		return []corev1.ConfigMap{{ObjectMeta: metav1.ObjectMeta{Namespace: "kube-system", Name: policy.CiliumConfig}, Data: settings}}
 	}
 	leaving := ofMilan("leaving")
 	leaving.DeletionTimestamp, leaving.Finalizers = new(metav1.NewTime(now.Add(-time.Hour))), []string{"liqo.io/x"}

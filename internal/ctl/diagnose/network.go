@@ -99,17 +99,9 @@ func (f *Facts) isFabric(d appsv1.DaemonSet) bool {
 
 // cnis are the names of CNIs, by the names of their DaemonSets.
 var cnis = map[string]string{
-	"calico-node": "Calico", "cilium": "Cilium", "kube-flannel-ds": "flannel", "kube-flannel": "flannel", "canal": "Canal", "kube-router": "kube-router", "kindnet": "kindnet",
+	"calico-node": "Calico", policy.CiliumDaemonSet: "Cilium", "kube-flannel-ds": "flannel", "kube-flannel": "flannel", "canal": "Canal", "kube-router": "kube-router", "kindnet": "kindnet",
 	"antrea-agent": "Antrea", "weave-net": "Weave Net", "aws-node": "Amazon VPC CNI", "azure-cns": "Azure CNI", "anetd": "GKE Dataplane V2", "ovnkube-node": "OVN-Kubernetes", "kube-ovn-cni": "Kube-OVN",
 }
-
-// RunsCilium reports whether the cluster has the DaemonSet of Cilium, whose settings are then in the ConfigMap CiliumConfig.
-func (f *Facts) RunsCilium() bool {
-	return slices.ContainsFunc(f.DaemonSets, func(d appsv1.DaemonSet) bool { return d.Name == "cilium" })
-}
-
-// CiliumConfig is the name of the ConfigMap with the settings of Cilium.
-const CiliumConfig = "cilium-config"
 
 // FindCNILimits returns settings of Cilium with which packets of peers are lost, or their sources are not verified.
 func (f *Facts) FindCNILimits() (all []Finding) {
