@@ -4,6 +4,7 @@
 package attacks
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -322,7 +323,11 @@ func TestConsumerReports(t *testing.T) {
 		return `{"status":{"reportedRemote":{"cidr":{"pod":["10.200.0.0/16"` + strings.Repeat(`,"10.201.0.0/16"`, n-1) + `]}}}}`
 	}
 	addresses := `{"status":{"endpoint":{"port":51840,"addresses":["192.0.2.1"` + strings.Repeat(`,"192.0.2.2"`, 1000) + `]}}}`
-	moved, dialled := controlPlane.patchStatus(own, networks(16)), controlPlane.patchStatus(mine, endpoint)
+	present, err := json.Marshal(own.Status.ReportedRemote)
+	if err != nil {
+		t.Fatal(err)
+	}
+	moved, dialled := controlPlane.patchStatus(own, `{"status":{"reportedRemote":`+string(present)+`}}`), controlPlane.patchStatus(mine, endpoint)
 	runAttacks(t, map[string]attack{
 		"local_networks":      {controlPlane.patchStatus(own, `{"status":{"remote":{"cidr":{"pod":["10.96.0.0/16"]}}}}`), "may only change status.reportedRemote", moved},
 		"network_conditions":  {controlPlane.patchStatus(own, `{"status":{"conditions":null}}`), "may only change status.reportedRemote", moved},
