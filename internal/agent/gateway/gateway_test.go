@@ -296,12 +296,7 @@ func TestGatewayHangingAPIServer(t *testing.T) {
 	var server atomic.Pointer[netip.Addr]
 	server.Store(&a.options.Address)
 	b.resolve = func(context.Context, string, string) ([]netip.Addr, error) { return []netip.Addr{*server.Load()}, nil }
-	stop := a.run(t)
-	b.run(t)
-	a.trust(t, "peer", b)
-	b.trust(t, "peer", a)
-	a.is(t, connected)
-	b.is(t, connected)
+	stop := connectGateways(t, a, b)
 	b.hangs.Store(true)
 	stop()
 	moved, eth0 := netip.MustParseAddr("192.0.2.3"), a.space.Link(t, "eth0")
@@ -324,12 +319,7 @@ func TestGatewayHangingAPIServer(t *testing.T) {
 // answer.
 func TestGatewayServerRestart(t *testing.T) {
 	a, b := newTestGateways(t)
-	stop := a.run(t)
-	b.run(t)
-	a.trust(t, "peer", b)
-	b.trust(t, "peer", a)
-	a.is(t, connected)
-	b.is(t, connected)
+	stop := connectGateways(t, a, b)
 	testkit.Eventually(t, patience, func() error {
 		if at := memoryIn(a.options.StateDir).loadEndpoint(); at.Addr().String() != clientAt {
 			return fmt.Errorf("the server remembers a client at %s", at)

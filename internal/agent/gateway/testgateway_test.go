@@ -147,6 +147,18 @@ func newTestGateways(t *testing.T) (server, cl *testGateway) {
 	return server, cl
 }
 
+// connectGateways runs both gateways until they have a tunnel, and returns the function that stops the first one.
+func connectGateways(t *testing.T, a, b *testGateway) (stop func()) {
+	t.Helper()
+	stop = a.run(t)
+	b.run(t)
+	a.trust(t, "peer", b)
+	b.trust(t, "peer", a)
+	a.is(t, connected)
+	b.is(t, connected)
+	return stop
+}
+
 // newKey gives the gateway another private key, as a Secret that changes does.
 func (s *testGateway) newKey(t *testing.T) {
 	t.Helper()
