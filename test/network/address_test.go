@@ -100,3 +100,19 @@ func invalidPackets(t *testing.T, of testCluster) map[string]int {
 	}
 	return out
 }
+
+// invalidFlows are the flows of all these packets, by node.
+func invalidFlows(t *testing.T, of testCluster) string {
+	t.Helper()
+	var out strings.Builder
+	for _, n := range of.nodes {
+		text, err := story.Output("exec", n.Name, "nft", "list", "set", "inet", "playground", "invalid")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, flows, found := strings.Cut(text, "elements = "); found {
+			fmt.Fprintf(&out, "%s: %s\n", n.Name, flows)
+		}
+	}
+	return out.String()
+}

@@ -168,7 +168,7 @@ func TestMatrix(t *testing.T) {
 	inSecret(t, captured(), sides)
 	for i, s := range sides {
 		if diff := cmp.Diff(invalid[i], invalidPackets(t, s)); diff != "" {
-			t.Errorf("the nodes of %s dropped packets as invalid (-before +after):\n%s", s.ID, diff)
+			t.Errorf("the nodes of %s dropped packets as invalid (-before +after):\n%s\n%s", s.ID, diff, invalidFlows(t, s))
 		}
 	}
 	isTold(t, tunnel)

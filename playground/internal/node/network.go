@@ -184,8 +184,15 @@ func nftablesRules(c spec.Cluster) string {
 	return fmt.Sprintf(`table inet playground
 delete table inet playground
 table inet playground {
+	set invalid {
+		type ipv4_addr . ipv4_addr . inet_proto . inet_service . inet_service
+		size 1024
+		flags dynamic
+		counter
+	}
 	chain forward {
 		type filter hook forward priority filter;
+		ct state invalid update @invalid { ip saddr . ip daddr . meta l4proto . th sport . th dport }
 		ct state invalid counter drop
 	}
 	chain postrouting {
