@@ -415,6 +415,7 @@ func keepFlow(t *testing.T, path traffic.Path) *flow {
 	t.Cleanup(func() { _ = listener.Close() })
 	go func() {
 		if conn, err := listener.Accept(); err == nil {
+			defer conn.Close() // at once: the FIN of one that is collected later belongs to no connection that nodes know
 			lines := bufio.NewReader(conn)
 			for {
 				line, err := lines.ReadString('\n')

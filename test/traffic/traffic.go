@@ -338,15 +338,6 @@ func (w *watcher) until(ctx context.Context, what string, says func([]probe) boo
 	}
 }
 
-// reset ends a TCP connection without a FIN: while a gateway is away, that would be sent again for minutes, also when nothing tracks the
-// connection any more.
-func reset(c net.Conn) {
-	if tcp, ok := c.(*net.TCPConn); ok {
-		_ = tcp.SetLinger(0)
-	}
-	_ = c.Close()
-}
-
 // gap is the longest time since a moment in which no answer arrived, and how many questions were lost.
 func (w *watcher) gap(since time.Time) (longest time.Duration, lost int) {
 	w.mu.Lock()
@@ -356,7 +347,7 @@ func (w *watcher) gap(since time.Time) (longest time.Duration, lost int) {
 
 func (w *watcher) close() {
 	close(w.stop)
-	reset(w.near)
-	reset(w.far)
+	_ = w.near.Close()
+	_ = w.far.Close()
 	w.done.Wait()
 }
