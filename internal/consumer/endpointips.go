@@ -174,9 +174,7 @@ func (e *endpointIPs) syncNamespace(ctx context.Context, namespace string) error
 		return fmt.Errorf("listing the IPs of endpoints: %w", err)
 	}
 	wanted := view.remotePods()
-	if err := e.reportExcess(ctx, view, len(wanted) > 0); err != nil {
-		return err
-	}
+	needed := len(wanted) > 0
 	for i := range current.Items {
 		ip := &current.Items[i]
 		pod, needed := wanted[ip.Name]
@@ -193,7 +191,7 @@ func (e *endpointIPs) syncNamespace(ctx context.Context, namespace string) error
 			return err
 		}
 	}
-	return e.createIPs(ctx, view, wanted)
+	return errors.Join(e.createIPs(ctx, view, wanted), e.reportExcess(ctx, view, needed))
 }
 
 // createIPs shows pods to peers. What was rejected is tried again after a change of the endpoint, or of the IP with its name.

@@ -467,30 +467,62 @@ func TestEndpointIPsRejected(t *testing.T) {
 	}
 }
 
+// lostOffloadings is a client that cannot read NamespaceOffloadings.
+type lostOffloadings struct{ client.Client }
+
+func (c lostOffloadings) Get(ctx context.Context, key client.ObjectKey, obj client.Object, opts ...client.GetOption) error {
+	if _, is := obj.(*offv1beta1.NamespaceOffloading); is {
+		return errors.New("no answer")
+	}
+	return c.Client.Get(ctx, key, obj, opts...)
+}
+
 func TestEndpointIPsTooManyProviders(t *testing.T) {
-	c := testkit.Cluster(t).Client
-	namespace := testkit.Namespace(t, testkit.Cluster(t), "crowded", nil)
-	testkit.Create(t, c, &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: names.NamespaceOffloading}})
+	s := newEndpointStory(t, "crowded")
+	testkit.Create(t, s.c.Client, &offv1beta1.NamespaceOffloading{ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: names.NamespaceOffloading}})
+	_, web := s.pod("crowded-milan-1", "web", "10.71.1.5")
+	s.endpoints(web)
 	var recorded []string
-	e := &endpointIPs{client: c, events: kube.NewEventRecorder(func(obj client.Object, e kube.Event) {
-		recorded = append(recorded, fmt.Sprintf("%s %s: %s", obj.GetName(), e.Reason, e.Message))
-	})}
-	view := &endpointView{namespace: namespace, providers: map[string]bool{}}
-	report := func(providers int, needed bool) {
-		for i := range providers {
-			view.providers[fmt.Sprint("peer-", i)] = true
-		}
-		if err := e.reportExcess(t.Context(), view, needed); err != nil {
+	e := &endpointIPs{
+		client: s.c.Client, live: s.c.Client, slices: s.c.Client, kubelets: VirtualNodeOptions{LiqoNamespace: s.namespace}, rejected: map[string]map[string]rejection{},
+		events: kube.NewEventRecorder(func(obj client.Object, e kube.Event) {
+			recorded = append(recorded, fmt.Sprintf("%s %s: %s", obj.GetName(), e.Reason, e.Message))
+		}),
+	}
+	sync := func(want ...string) {
+		t.Helper()
+		recorded = nil
+		if err := e.syncNamespace(t.Context(), s.namespace); err != nil {
 			t.Fatal(err)
 		}
+		if !slices.Equal(recorded, want) {
+			t.Errorf("recorded %q, want %q", recorded, want)
+		}
 	}
-	report(names.MaxAllowedPeers, true)
-	report(names.MaxAllowedPeers+1, false)
-	for range 2 {
-		report(names.MaxAllowedPeers+1, true)
+	add := func(id string) {
+		t.Helper()
+		testkit.Create(t, s.c.Client, &offv1beta1.NamespaceMap{
+			ObjectMeta: metav1.ObjectMeta{Namespace: s.namespace, Name: id, Labels: map[string]string{names.ReplicationDestination: id}},
+			Spec:       offv1beta1.NamespaceMapSpec{DesiredMapping: map[string]string{s.namespace: "shop-home"}},
+		})
 	}
-	want := "offloading TooManyProviders: 1 of 257 providers do not reach the pods of this namespace in other providers, since at most 256 may: select fewer clusters"
-	if !slices.Equal(recorded, []string{want}) {
-		t.Errorf("recorded %q, want %q", recorded, want)
+	for i := range names.MaxAllowedPeers - 2 { // beside milan and turin
+		add(fmt.Sprint("crowded-", i))
 	}
+	sync()
+	s.wants("web=10.71.1.5")
+	add("crowded-one-more")
+	s.endpoints()
+	sync()
+	s.wants()
+
+	s.endpoints(web)
+	e.client = lostOffloadings{s.c.Client}
+	if err := e.syncNamespace(t.Context(), s.namespace); err == nil || !strings.Contains(err.Error(), "no answer") {
+		t.Errorf("got %v", err)
+	}
+	s.wants("web=10.71.1.5")
+	e.client = s.c.Client
+	sync("offloading TooManyProviders: 1 of 257 providers do not reach the pods of this namespace in other providers, since at most 256 may: select fewer clusters")
+	sync()
 }
