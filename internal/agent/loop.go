@@ -95,20 +95,7 @@ func (l Loop) Setup(mgr ctrl.Manager) error {
 	var start atomic.Pointer[time.Time]
 	start.Store(&time.Time{})
 	early := func() time.Duration { return spacing - time.Since(*start.Load()) }
-	add := func(q queue) { q.AddAfter(once, max(gathering, early())) }
-	update := func(_ context.Context, e event.UpdateEvent, q queue) {
-		if l.isOfPods(e.ObjectOld, e.ObjectNew) {
-			q.AddAfter(once, max(podGathering, early()))
-			return
-		}
-		add(q)
-	}
-	wake := handler.Funcs{
-		CreateFunc:  func(_ context.Context, _ event.CreateEvent, q queue) { add(q) },
-		UpdateFunc:  update,
-		DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q queue) { add(q) },
-		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { add(q) },
-	}
+	wake := l.wakeHandler(once, early)
 	matters := predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool { return l.Matters == nil || l.Matters(e.ObjectOld, e.ObjectNew) }}
 	for _, kind := range l.Kinds {
 		b.Watches(kind, wake, builder.WithPredicates(matters))
@@ -148,6 +135,23 @@ func (l Loop) Setup(mgr ctrl.Manager) error {
 		}
 	}
 	return mgr.Add(everywhere(func(ctx context.Context) error { return l.forwardChanges(ctx, changes) }))
+}
+
+// wakeHandler requests a run after each change, not before early is over.
+func (l Loop) wakeHandler(once reconcile.Request, early func() time.Duration) handler.Funcs {
+	add := func(q queue) { q.AddAfter(once, max(gathering, early())) }
+	return handler.Funcs{
+		CreateFunc: func(_ context.Context, _ event.CreateEvent, q queue) { add(q) },
+		UpdateFunc: func(_ context.Context, e event.UpdateEvent, q queue) {
+			if l.isOfPods(e.ObjectOld, e.ObjectNew) {
+				q.AddAfter(once, max(podGathering, early()))
+				return
+			}
+			add(q)
+		},
+		DeleteFunc:  func(_ context.Context, _ event.DeleteEvent, q queue) { add(q) },
+		GenericFunc: func(_ context.Context, _ event.GenericEvent, q queue) { add(q) },
+	}
 }
 
 // isOfPods reports whether only the pods of a node changed.

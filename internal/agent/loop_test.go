@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -18,6 +19,9 @@ import (
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/controller/priorityqueue"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/kube"
@@ -173,14 +177,42 @@ func TestLoopPodsOfNodes(t *testing.T) {
 	pods, both := old.DeepCopy(), old.DeepCopy()
 	pods.Status.PodCIDRs = []networkingv1beta1.CIDR{"10.200.9.5/32"}
 	both.Status = networkingv1beta1.InternalNodeStatus{PodCIDRs: pods.Status.PodCIDRs, NodeIP: networkingv1beta1.InternalNodeStatusNodeIP{Local: new(networkingv1beta1.IP("10.200.2.1"))}}
-	l := Loop{Matters: Matters}
-	for now, want := range map[client.Object]bool{pods: true, both: false} {
-		if got := l.isOfPods(old, now); got != want || !Matters(old, now) {
-			t.Errorf("the change to %+v may wait: %t, want %t", now, got, want)
-		}
-	}
-	if l.isOfPods(&networkingv1beta1.Configuration{}, &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Generation: 2}}) {
-		t.Error("a change of networks may wait")
+	onlyPods, address := event.UpdateEvent{ObjectOld: old, ObjectNew: pods}, event.UpdateEvent{ObjectOld: old, ObjectNew: both}
+	network := event.UpdateEvent{ObjectOld: &networkingv1beta1.Configuration{}, ObjectNew: &networkingv1beta1.Configuration{ObjectMeta: metav1.ObjectMeta{Generation: 2}}}
+	const apart = 10 * time.Millisecond
+	for name, test := range map[string]struct {
+		changes []event.UpdateEvent // one every 10 ms
+		want    time.Duration
+	}{
+		"pods":                      {[]event.UpdateEvent{onlyPods, onlyPods, onlyPods}, podGathering},
+		"address":                   {[]event.UpdateEvent{address}, gathering},
+		"address_overtakes_pods":    {[]event.UpdateEvent{onlyPods, address}, apart + gathering},
+		"network_overtakes_pods":    {[]event.UpdateEvent{onlyPods, onlyPods, network}, 2*apart + gathering},
+		"pods_do_not_delay_network": {[]event.UpdateEvent{network, onlyPods}, gathering},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				h := Loop{Matters: Matters}.wakeHandler(reconcile.Request{}, func() time.Duration { return 0 })
+				q := priorityqueue.New[reconcile.Request]("pods-of-nodes")
+				defer q.ShutDown()
+				start := time.Now()
+				go func() {
+					for _, change := range test.changes {
+						h.Update(t.Context(), change, q)
+						time.Sleep(apart)
+					}
+				}()
+				request, _ := q.Get()
+				if got := time.Since(start); got != test.want {
+					t.Errorf("the run comes after %s, want %s", got, test.want)
+				}
+				q.Done(request)
+				time.Sleep(2 * podGathering)
+				if q.Len() > 0 {
+					t.Error("there is a second run")
+				}
+			})
+		})
 	}
 }
 

@@ -89,6 +89,23 @@ func (c leaseReader) Get(ctx context.Context, key client.ObjectKey, obj client.O
 	return c.Reader.Get(ctx, key, obj, opts...)
 }
 
+// hangingReader reads nothing, as if the API server had lost its power.
+type hangingReader struct{ client.Reader }
+
+func (hangingReader) Get(ctx context.Context, _ client.ObjectKey, _ client.Object, _ ...client.GetOption) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestReplacedHangingAPIServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		e, start := &elector{live: hangingReader{}}, time.Now()
+		if replaced := e.isReplaced(t.Context()); replaced || time.Since(start) != writeLimit {
+			t.Errorf("it is replaced: %t, after %s", replaced, time.Since(start))
+		}
+	})
+}
+
 const standbyAt = "192.0.2.3"
 
 // addReplica makes a second pod of a server, on the same link as the client.

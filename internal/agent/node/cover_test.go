@@ -8,9 +8,11 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/go-logr/logr/funcr"
 	"github.com/google/go-cmp/cmp"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"sigs.k8s.io/controller-runtime/pkg/log"
 
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/agent"
@@ -54,6 +56,27 @@ func TestCoveringPrefixes(t *testing.T) {
 		}
 		if diff := cmp.Diff(test.want, strings.Join(got, " ")); diff != "" {
 			t.Errorf("%s: %s", name, diff)
+		}
+	}
+}
+
+func TestPodCIDRsLimit(t *testing.T) {
+	var logged []string
+	ctx := log.IntoContext(t.Context(), funcr.New(func(_, args string) { logged = append(logged, args) }, funcr.Options{}))
+	n := &nodeAgent{}
+	all := make([]netip.Prefix, networkingv1beta1.MaxPodCIDRs+1)
+	for i := range all {
+		all[i] = netip.PrefixFrom(netip.AddrFrom4([4]byte{10, 200, byte(i >> 8), byte(i)}), 32)
+	}
+	for run, test := range []struct{ prefixes, want, logged int }{
+		{networkingv1beta1.MaxPodCIDRs, networkingv1beta1.MaxPodCIDRs, 0},
+		{networkingv1beta1.MaxPodCIDRs + 1, networkingv1beta1.MaxPodCIDRs, 1},
+		{networkingv1beta1.MaxPodCIDRs + 1, networkingv1beta1.MaxPodCIDRs, 1},
+		{1, 1, 1},
+		{networkingv1beta1.MaxPodCIDRs + 1, networkingv1beta1.MaxPodCIDRs, 2},
+	} {
+		if got := n.limitPodCIDRs(ctx, all[:test.prefixes]); len(got) != test.want || len(logged) != test.logged {
+			t.Errorf("run %d with %d prefixes: %d are reported, the log has %q", run, test.prefixes, len(got), logged)
 		}
 	}
 }

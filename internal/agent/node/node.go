@@ -97,6 +97,7 @@ type nodeAgent struct {
 	prober   *pathProber
 	trigger  agent.Trigger // requests a run, which updates the reachable peers
 	flows    agent.Flows
+	excess   bool // the last run had more prefixes of pods than an InternalNode may have
 }
 
 // isRelevant extends the common filter by reports of other agents about this node. The pods of other nodes are of use only to isolate consumers.
@@ -234,16 +235,21 @@ func (n *nodeAgent) podCIDRs(ctx context.Context) ([]networkingv1beta1.CIDR, err
 	if err := n.client.List(ctx, &pods); err != nil {
 		return nil, fmt.Errorf("listing the pods of the node: %w", err)
 	}
-	var out []networkingv1beta1.CIDR
-	all := coveringPrefixes(self.Spec.PodCIDRs, pods.Items)
-	if len(all) > networkingv1beta1.MaxPodCIDRs {
+	return n.limitPodCIDRs(ctx, coveringPrefixes(self.Spec.PodCIDRs, pods.Items)), nil
+}
+
+// limitPodCIDRs returns as many prefixes as an InternalNode may have. The log tells once that there are more.
+func (n *nodeAgent) limitPodCIDRs(ctx context.Context, all []netip.Prefix) []networkingv1beta1.CIDR {
+	excess := len(all) > networkingv1beta1.MaxPodCIDRs
+	if excess && !n.excess {
 		log.FromContext(ctx).Info("some pods of this node are not reached by peers", "prefixes", len(all), "limit", networkingv1beta1.MaxPodCIDRs)
-		all = all[:networkingv1beta1.MaxPodCIDRs]
 	}
-	for _, p := range all {
+	n.excess = excess
+	var out []networkingv1beta1.CIDR
+	for _, p := range all[:min(len(all), networkingv1beta1.MaxPodCIDRs)] {
 		out = append(out, networkingv1beta1.CIDR(p.String()))
 	}
-	return out, nil
+	return out
 }
 
 // coveringPrefixes returns the prefixes that cover the pods, the node's share of the cluster's range first.
