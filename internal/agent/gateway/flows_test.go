@@ -5,6 +5,7 @@ package gateway
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"testing"
@@ -127,11 +128,7 @@ func TestGatewayAddedNetwork(t *testing.T) {
 	a, b := newTestGateways(t)
 	a.own(t)
 	a.addAlias(t, "stays", "10.200.1.7", "10.70.0.23")
-	a.run(t)
-	b.run(t)
-	a.trust(t, "peer", b)
-	b.trust(t, "peer", a)
-	a.is(t, connected)
+	connectGateways(t, a, b)
 	testkit.Eventually(t, patience, func() error { return a.holds("10.70.0.23 : 10.200.1.7") })
 	a.flow(t, "10.70.0.23", "10.200.1.7")
 	before, err := a.device.Observe()
@@ -139,21 +136,34 @@ func TestGatewayAddedNetwork(t *testing.T) {
 		t.Fatalf("the device has %+v, %v", before, err)
 	}
 	type cidrs = []networkingv1beta1.CIDR
-	place := func(spec, remote, local cidrs, is metav1.ConditionStatus) {
+	c := &networkingv1beta1.Configuration{ObjectMeta: a.meta("peer")}
+	change := func(spec ...networkingv1beta1.CIDR) {
 		t.Helper()
-		c := &networkingv1beta1.Configuration{ObjectMeta: a.meta("peer")}
 		testkit.Update(t, a, c, func(c *networkingv1beta1.Configuration) { c.Spec.Remote.CIDR.Pod = spec })
+	}
+	has := func(prefix networkingv1beta1.CIDR) error { return a.holds("ip saddr set prefix " + string(prefix)) }
+	place := func(remote, local cidrs, is metav1.ConditionStatus) {
+		t.Helper()
 		testkit.UpdateStatus(t, a, c, func(c *networkingv1beta1.Configuration) {
 			c.Status.ObservedRemote = c.Spec.Remote.DeepCopy()
 			c.Status.ObservedRemote.CIDR.Pod, c.Status.Remote.CIDR.Pod, c.Status.Conditions[0].Status = remote, local, is
 		})
 		for _, prefix := range local {
-			testkit.Eventually(t, patience, func() error { return a.holds("ip saddr set prefix " + string(prefix)) })
+			testkit.Eventually(t, patience, func() error { return has(prefix) })
 		}
 	}
-	place(cidrs{"10.200.0.0/16"}, cidrs{"10.200.0.0/16"}, cidrs{"10.71.0.0/16"}, metav1.ConditionTrue)
-	place(cidrs{"10.9.0.0/16", "10.201.0.0/16", "10.200.0.0/16"}, cidrs{"10.201.0.0/16", "10.200.0.0/16"}, cidrs{"10.72.0.0/16", "10.71.0.0/16"}, metav1.ConditionFalse)
-	place(cidrs{"10.9.0.0/16", "10.201.0.0/16", "10.200.0.0/16"}, cidrs{"10.9.0.0/16", "10.201.0.0/16", "10.200.0.0/16"}, cidrs{"10.73.0.0/16", "10.72.0.0/16", "10.71.0.0/16"}, metav1.ConditionTrue)
+	place(cidrs{"10.200.0.0/16"}, cidrs{"10.71.0.0/16"}, metav1.ConditionTrue)
+	change("10.202.0.0/16", "10.200.0.0/16")
+	place(cidrs{"10.202.0.0/16", "10.200.0.0/16"}, cidrs{"10.74.0.0/16", "10.71.0.0/16"}, metav1.ConditionTrue)
+	change("10.9.0.0/16", "10.201.0.0/16", "10.200.0.0/16")
+	testkit.Eventually(t, patience, func() error {
+		if has("10.74.0.0/16") == nil { // with the old status alone a removed network tells that the gateway has the new spec
+			return errors.New("the removed network is still there")
+		}
+		return has("10.71.0.0/16")
+	})
+	place(cidrs{"10.201.0.0/16", "10.200.0.0/16"}, cidrs{"10.72.0.0/16", "10.71.0.0/16"}, metav1.ConditionFalse)
+	place(cidrs{"10.9.0.0/16", "10.201.0.0/16", "10.200.0.0/16"}, cidrs{"10.73.0.0/16", "10.72.0.0/16", "10.71.0.0/16"}, metav1.ConditionTrue)
 	a.flows(t, "10.70.0.23")
 	after, err := a.device.Observe()
 	if err != nil || len(after.Peers) != 1 || after.Peers[0].Received < before.Peers[0].Received || after.Peers[0].LastHandshake.Before(before.Peers[0].LastHandshake) {
