@@ -31,16 +31,29 @@ func after(t *testing.T, n corev1.Node, host int) {
 }
 
 // next has the pod that is made next on a node get the address with this last byte, or if somebody has it one after it. Cilium has no other address
-// to give until that pod has it.
+// to give until that pod has it, or until release.
 func next(t *testing.T, n corev1.Node, host int) {
 	t.Helper()
 	after(t, n, host)
 	script := fmt.Sprintf(`[ -S /run/cilium/cilium.sock ] || exit 0
+reserved=$(mktemp /run/cilium/reserved-XXXXXX)
 for part in 1-%[1]d %[2]d-254; do %[3]s -o /dev/null -w '%%{http_code} %%{url_effective}\n' -X POST "http://cilium/v1/ipam/%[4]s[$part]?pool=default"; done |
-	sed -n 's/^200 \(.*\)/url = "\1"\noutput = "\/dev\/null"/p' > /run/cilium/reserved
-(for _ in $(seq 600); do %[3]s http://cilium/v1/endpoint | grep -q '"ipv4":"%[5]s"' && break; sleep 0.1; done
- %[3]s -X DELETE -K /run/cilium/reserved) </dev/null >/dev/null 2>&1 &`,
-		host-1, host+1, ciliumAPI, strings.TrimSuffix(podAddress(n, 0).String(), "0"), podAddress(n, host))
+	sed -n 's/^200 \(.*\)/url = "\1"\noutput = "\/dev\/null"/p' > $reserved
+(for _ in $(seq 600); do [ -e $reserved ] || exit; %[3]s http://cilium/v1/endpoint | grep -q '"ipv4":"%[5]s"' && break; sleep 0.1; done
+ %[6]s) </dev/null >/dev/null 2>&1 &`,
+		host-1, host+1, ciliumAPI, strings.TrimSuffix(podAddress(n, 0).String(), "0"), podAddress(n, host), releaseReserved)
+	if err := story.Playground("exec", n.Name, "sh", "-c", script); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// releaseReserved gives the addresses of the file $reserved back to Cilium, once: a pod may have them after that.
+const releaseReserved = `mv $reserved $reserved.going && ` + ciliumAPI + ` -X DELETE -K $reserved.going; rm -f $reserved.going`
+
+// release gives back what next has reserved on a node, whether or not a pod got its address.
+func release(t *testing.T, n corev1.Node) {
+	t.Helper()
+	script := `for reserved in /run/cilium/reserved-??????; do [ ! -e $reserved ] || { ` + releaseReserved + `; }; done`
 	if err := story.Playground("exec", n.Name, "sh", "-c", script); err != nil {
 		t.Fatal(err)
 	}

@@ -418,7 +418,8 @@ func podsAt(t *testing.T, of []testCluster, on []corev1.Node, host func() int, p
 		if len(others) == 0 {
 			return pods
 		}
-		for i := range on {
+		for i, n := range on {
+			release(t, n)
 			kubectl(t, of[i].Cluster, "", "delete", "pod", "-n", pods[i].Namespace, pods[i].Name)
 		}
 	}
