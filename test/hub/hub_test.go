@@ -12,17 +12,22 @@ import (
 	"io"
 	"maps"
 	"net"
+	"net/netip"
 	"os"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"liqo.io/liqo/test/clusters"
 	"liqo.io/liqo/test/story"
+	"liqo.io/liqo/test/traffic"
 )
 
 var a, b, c *clusters.Cluster
@@ -42,7 +47,13 @@ func setUp() error {
 		return err
 	}
 	a, b, c = given[0], given[1], given[2]
-	if err := clusters.InParallel(given, func(of *clusters.Cluster) error { return of.Install("--set", "controllerManager.replicas=1") }); err != nil {
+	if err := clusters.InParallel(given, func(of *clusters.Cluster) error {
+		args := []string{"--set", "controllerManager.replicas=1"}
+		if of == a {
+			args = append(args, "--set", fmt.Sprintf("networking.gatewayTemplates.replicas=%d", replicas))
+		}
+		return of.Install(args...)
+	}); err != nil {
 		return err
 	}
 	return clusters.InParallel([]*clusters.Cluster{b, c}, func(provider *clusters.Cluster) error {
@@ -54,6 +65,7 @@ func setUp() error {
 const (
 	port     = 8080
 	nodePort = 30080
+	replicas = 3 // of each gateway of the hub
 )
 
 // shop is a pod on a node of each cluster, whose answers fill many packets and say whom it sees, and Services in front of all.
@@ -148,6 +160,7 @@ func TestHub(t *testing.T) {
 		{"identity", identity},
 		{"node_ports", nodePorts},
 		{"errors", icmpErrors},
+		{"gateway_fails", gatewayFails},
 		{"gateways_restarted", gatewaysRestarted},
 		{"pod_ends", podEnds},
 		{"pod_network_added", podNetworkAdded},
@@ -328,6 +341,93 @@ func icmpErrors(t *testing.T) {
 			t.Errorf("the refusal of %s does not arrive in %s: %v", address, from.ID, err)
 		}
 	}
+}
+
+// gatewayFails: the leaves reach each other again, in both directions, when the active replica of the hub's gateway to one of them is killed.
+func gatewayFails(t *testing.T) {
+	leaves := places()[1:]
+	path := traffic.Path{Name: "leaves", From: endOf(t, leaves[0], leaves[1]), To: endOf(t, leaves[1], leaves[0])}
+	for _, leaf := range leaves {
+		active := activeReplica(t, leaf.ID)
+		asking, err := path.Watch()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer asking.Close()
+		if _, err := asking.Answered(t.Context(), time.Now()); err != nil {
+			t.Fatal(err)
+		}
+		since := time.Now()
+		processes, err := traffic.Processes(active.UID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, pid := range processes {
+			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
+				t.Fatal(err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+		defer cancel()
+		if _, err := asking.Answered(ctx, since.Add(100*time.Millisecond)); err != nil {
+			t.Fatalf("the gateway to %s failed: %v", leaf.ID, err)
+		}
+		gap, lost := asking.Gap(since)
+		t.Logf("the gateway to %s failed: no answer for %.2f s, %d questions lost", leaf.ID, gap.Seconds(), lost)
+	}
+	for _, leaf := range leaves {
+		activeReplica(t, leaf.ID) // all are back
+	}
+}
+
+// endOf returns where the pod in a leaf is, as the other leaf sees it.
+func endOf(t *testing.T, leaf, other place) traffic.Endpoint {
+	t.Helper()
+	pod := &corev1.Pod{}
+	if err := leaf.Client.Get(t.Context(), client.ObjectKey{Namespace: leaf.namespace, Name: leaf.pod}, pod); err != nil {
+		t.Fatal(err)
+	}
+	seen, err := endpoint(other, leaf.pod)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pids, err := traffic.Processes(pod.UID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return traffic.Endpoint{
+		File: fmt.Sprintf("/proc/%d/ns/net", pids[0]), Node: pod.Spec.NodeName, Own: netip.MustParseAddr(pod.Status.PodIP), Seen: netip.MustParseAddr(seen),
+	}
+}
+
+// activeReplica waits until the hub's gateway to a leaf has all replicas, one of them active and the others standbys, and returns that.
+func activeReplica(t *testing.T, leaf string) (active corev1.Pod) {
+	t.Helper()
+	of := client.MatchingLabels{"networking.liqo.io/component": "gateway"}
+	in := client.InNamespace("liqo-tenant-" + leaf)
+	eventually(t, "all replicas of the gateway to "+leaf, func(ctx context.Context) error {
+		var pods corev1.PodList
+		var leases coordinationv1.LeaseList
+		if err := errors.Join(a.Client.List(ctx, &pods, in, of), a.Client.List(ctx, &leases, in, of)); err != nil {
+			return err
+		}
+		if len(leases.Items) != 1 || len(pods.Items) != replicas {
+			return fmt.Errorf("there are %d Leases and %d pods", len(leases.Items), len(pods.Items))
+		}
+		standbys := strings.Split(leases.Items[0].Annotations["networking.liqo.io/standbys"], ",")
+		for _, p := range pods.Items {
+			switch labelled := p.Labels["networking.liqo.io/active"] == "true"; {
+			case !slices.ContainsFunc(p.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue }):
+				return fmt.Errorf("%s is not ready", p.Name)
+			case leases.Items[0].Spec.HolderIdentity == nil || labelled != (p.Name == *leases.Items[0].Spec.HolderIdentity) || labelled == slices.Contains(standbys, p.Name):
+				return fmt.Errorf("%s is labelled as active %v, and the Lease is %+v with %v", p.Name, labelled, leases.Items[0].Spec, standbys)
+			case labelled:
+				active = p
+			}
+		}
+		return nil
+	})
+	return active
 }
 
 // gatewaysRestarted: the gateways of the hub come back, and all answer.
