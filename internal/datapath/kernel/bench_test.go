@@ -6,9 +6,11 @@ package kernel
 import (
 	"net/netip"
 	"testing"
+	"time"
 
 	"liqo.io/liqo/internal/datapath"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/network/plan"
 )
 
 // large is a state of 1000 hops, 1000 routes and a map of 5000 addresses.
@@ -69,4 +71,67 @@ func BenchmarkApply(b *testing.B) {
 			}
 		}
 	})
+}
+
+// BenchmarkIPs plans and applies 5000 IPs of hosts outside of the cluster, without and with masquerade, of pods, and of pods of another peer; then one
+// more, and one less, by turns.
+func BenchmarkIPs(b *testing.B) {
+	clusterWith := func(ips int) plan.Cluster {
+		c := (&lab{}).cluster("a")
+		for i := range ips {
+			kind, high, low := i%4, byte(i/1000), byte(i/4%250)
+			address := netip.AddrFrom4([][4]byte{{198, 18, high, low}, {198, 19, high, low}, {10, 200, 100 + high, low}, {10, 69, high, low}}[kind])
+			c.Aliases = append(c.Aliases, plan.TranslatedIP{
+				Of: plan.Object{Kind: "IP", Namespace: "demo", Name: address.String()}, Address: address, Masquerade: kind == 1,
+				Alias: netip.AddrFrom4([4]byte{10, 70, 100 + high + 10*byte(kind), low}),
+			})
+		}
+		return c
+	}
+	clusters := []plan.Cluster{clusterWith(5000), clusterWith(5001)}
+	for name, planOf := range map[string]func(plan.Cluster) (datapath.State, []plan.Problem){
+		"node": func(c plan.Cluster) (datapath.State, []plan.Problem) {
+			return plan.Node(plan.NodeInput{Cluster: c, Name: labNodes[1].name})
+		},
+		"gateway": func(c plan.Cluster) (datapath.State, []plan.Problem) {
+			return plan.Gateway(plan.GatewayInput{Cluster: c, Of: c.Tunnels[0].Of, Peer: c.Tunnels[0].Peer, Address: c.Tunnels[0].Active, Node: "one", Server: true})
+		},
+	} {
+		s := newTestNamespace(b)
+		s.device(b, names.TunnelDevice)
+		k := s.open(b)
+		var planning time.Duration
+		apply := func(b *testing.B, c plan.Cluster) Changes {
+			start := time.Now()
+			state, problems := planOf(c)
+			planning += time.Since(start)
+			if len(problems) > 0 {
+				b.Fatal(problems)
+			}
+			return k.mustApply(b, state)
+		}
+		run := func(what string, once func(b *testing.B)) {
+			b.Run(name+"/"+what, func(b *testing.B) {
+				planning = 0
+				for b.Loop() {
+					once(b)
+				}
+				b.ReportMetric(float64(planning.Nanoseconds())/float64(b.N), "plan-ns/op")
+			})
+		}
+		run("all", func(b *testing.B) {
+			apply(b, clusters[0])
+			b.StopTimer()
+			k.mustApply(b, datapath.State{})
+			b.StartTimer()
+		})
+		apply(b, clusters[0])
+		is := 0
+		run("one more", func(b *testing.B) {
+			is = 1 - is
+			if c := apply(b, clusters[is]); len(c.Writes) == 0 || len(c.Writes) > 4 {
+				b.Fatal(c.Writes)
+			}
+		})
+	}
 }

@@ -83,7 +83,7 @@ func Refused(c Cluster) (problems []Problem, outside map[Object]bool) {
 func (s *model) findOutsideHosts(c Cluster) map[Object]bool {
 	inside := slices.Concat(s.pods, s.services, c.Held)
 	for _, m := range s.members {
-		inside = slices.Concat(inside, m.PodCIDRs, hostPrefixes(m.nodeAddresses()...))
+		inside = append(append(inside, m.PodCIDRs...), hostPrefixes(m.nodeAddresses()...)...)
 	}
 	for _, t := range c.Taken {
 		inside = append(inside, t.Prefix)
