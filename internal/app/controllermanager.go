@@ -141,7 +141,9 @@ func (o *controllerManagerOptions) runManager(ctx context.Context) error {
 		withOptions(auth.SetupKeys, auth.KeysOptions{LiqoNamespace: o.liqoNamespace, TLSCompatibility: o.tlsCompatibility}),
 		withOptions(auth.SetupSigner, auth.SignerOptions{ClusterID: o.clusterIdentity(), LiqoNamespace: o.liqoNamespace, LegacyNonces: o.legacyNonces}),
 		withOptions(auth.SetupTenant, settings.tenants),
-		withOptions(auth.SetupIdentity, auth.IdentityOptions{ClusterID: o.clusterIdentity(), LiqoNamespace: o.liqoNamespace, AllowLoopbackPeers: o.allowLoopbackPeers}),
+		withOptions(auth.SetupIdentity, auth.IdentityOptions{
+			ClusterID: o.clusterIdentity(), LiqoNamespace: o.liqoNamespace, AllowLoopbackPeers: o.allowLoopbackPeers, Networking: o.networking,
+		}),
 		auth.SetupRenew,
 		withOptions(auth.SetupServing, auth.ServingOptions{}),
 		// Addresses, and their translation by peer.

@@ -42,6 +42,7 @@ var rights = struct{ wide, tenant, home []rbacv1.PolicyRule }{
 		testkit.Rule("authentication.liqo.io", "identities/finalizers", "update"),
 		testkit.Rule("authentication.liqo.io", "renews", "get", "list", "watch", "create", "patch"),
 		testkit.Rule("authentication.liqo.io", "renews/status", "patch"),
+		testkit.Rule("networking.liqo.io", "configurations", "get", "list", "watch"),
 		testkit.Rule("offloading.liqo.io", "virtualnodes", "get", "list", "watch"),
 		testkit.Rule("certificates.k8s.io", "certificatesigningrequests", "get", "list", "watch", "create", "delete"),
 		testkit.Rule("certificates.k8s.io", "certificatesigningrequests/approval", "update"),

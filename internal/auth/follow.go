@@ -167,7 +167,7 @@ func (i *identities) checkUsable(ctx context.Context, next *authv1beta1.Identity
 	if err != nil {
 		return err
 	}
-	if _, err := kubeconfigSecret(next, private, i.options.AllowLoopbackPeers); err != nil {
+	if _, err := kubeconfigSecret(next, nil, private, i.options.AllowLoopbackPeers); err != nil {
 		return refuse(err)
 	}
 	return nil

@@ -23,6 +23,7 @@ import (
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/peer"
@@ -38,6 +39,8 @@ type IdentityOptions struct {
 	LiqoNamespace string
 	// AllowLoopbackPeers accepts kubeconfigs with a loopback address.
 	AllowLoopbackPeers bool
+	// Networking enables that proxies in tunnels are followed when networks change.
+	Networking bool
 	// FollowInterval is the minimum time between two adopted offers of a provider; 0 is 30 s.
 	FollowInterval time.Duration
 }
@@ -71,6 +74,9 @@ func SetupIdentity(mgr ctrl.Manager, o IdentityOptions) error {
 		Owns(&authv1beta1.Renew{}).
 		WatchesRawSource(secrets.Source(toOwner)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(i.inNamespace), builder.WithPredicates(kube.NamespaceChanged))
+	if o.Networking {
+		b.Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(i.withProxyAt), proxyMoved)
+	}
 	return c.Complete(b)
 }
 
@@ -127,13 +133,18 @@ func (i *identities) writeKubeconfig(ctx context.Context, identity *authv1beta1.
 	if err != nil {
 		return err
 	}
-	secret, err := kubeconfigSecret(identity, private, i.options.AllowLoopbackPeers)
+	proxy, err := i.readTunnelProxy(ctx, identity)
+	if err != nil {
+		return err
+	}
+	secret, err := kubeconfigSecret(identity, proxy, private, i.options.AllowLoopbackPeers)
 	if err != nil {
 		return kube.Invalid("InvalidAuthParams", err)
 	}
 	if _, err := kube.Ensure(ctx, i.direct, secret, kube.OwnedBy(identity, i.client.Scheme())); err != nil {
 		return fmt.Errorf("writing the kubeconfig: %w", err)
 	}
+	identity.Status.TunnelProxy = proxy
 	identity.Status.KubeconfigSecretRef = &corev1.LocalObjectReference{Name: secret.Name}
 	return nil
 }
@@ -191,8 +202,8 @@ func checkIdentity(identity *authv1beta1.Identity, id liqov1beta1.ClusterID) err
 // part.
 const maxKubeconfig = 128 << 10
 
-// kubeconfigSecret renders the Secret. The provider's data is validated like any kubeconfig.
-func kubeconfigSecret(identity *authv1beta1.Identity, key []byte, allowLoopback bool) (*corev1.Secret, error) {
+// kubeconfigSecret renders the Secret, with the address of a proxy in the tunnel, unless that is nil. The provider's data is validated like any kubeconfig.
+func kubeconfigSecret(identity *authv1beta1.Identity, proxy *authv1beta1.TunnelProxy, key []byte, allowLoopback bool) (*corev1.Secret, error) {
 	params := &identity.Spec.AuthParams
 	config := pki.Kubeconfig{
 		Server:      params.APIServer,
@@ -204,6 +215,9 @@ func kubeconfigSecret(identity *authv1beta1.Identity, key []byte, allowLoopback 
 	}
 	if params.ProxyURL != nil {
 		config.ProxyURL = *params.ProxyURL
+	}
+	if proxy != nil {
+		config.ProxyURL = proxy.URL
 	}
 	secret := &corev1.Secret{
 		ObjectMeta: metav1.ObjectMeta{

@@ -67,7 +67,7 @@ func newPatientIdentityLab(t *testing.T, interval time.Duration) *identityLab {
 	l.liqo = liqoNamespace(t, l.c)
 	l.ns = tenantNamespace(t, l.c, l.peer)
 	run(t, l.c, func(mgr ctrl.Manager) error {
-		return errors.Join(SetupKeys(mgr, KeysOptions{LiqoNamespace: l.liqo}), SetupIdentity(mgr, IdentityOptions{AllowLoopbackPeers: true, ClusterID: "rome", LiqoNamespace: l.liqo, FollowInterval: interval}))
+		return errors.Join(SetupKeys(mgr, KeysOptions{LiqoNamespace: l.liqo}), SetupIdentity(mgr, IdentityOptions{AllowLoopbackPeers: true, ClusterID: "rome", LiqoNamespace: l.liqo, FollowInterval: interval, Networking: true}))
 	})
 	l.private, l.cert = certified(t, keyPair(t, l.c, l.liqo, names.PeerKeysSecret(l.peer)))
 	l.ownKey, l.ownCert = certified(t, keyPair(t, l.c, l.liqo, names.KeysSecret))

@@ -70,6 +70,7 @@ func (c *Conn) Dialer(timeout time.Duration) *net.Dialer {
 type credentials struct {
 	kubeconfig  pki.Kubeconfig
 	certificate *tls.Certificate // nil for none
+	proxy       *url.URL         // nil for that of the environment
 }
 
 // Option configures a connection.
@@ -97,10 +98,8 @@ func NewConn(kubeconfig []byte, opts ...Option) (*Conn, error) {
 	for _, opt := range opts {
 		opt(c)
 	}
-	for _, to := range []string{creds.kubeconfig.Server, creds.kubeconfig.ProxyURL} {
-		if err := policy.CheckPeerURL(to, c.allowLoopback); to != "" && err != nil {
-			return nil, fmt.Errorf("checking the kubeconfig: %w", err)
-		}
+	if err := c.checkAddresses(creds.kubeconfig); err != nil {
+		return nil, err
 	}
 	dial := c.Dialer(15 * time.Second)
 	dial.KeepAlive = 15 * time.Second
@@ -123,12 +122,27 @@ func NewConn(kubeconfig []byte, opts ...Option) (*Conn, error) {
 	return c, nil
 }
 
+// checkAddresses refuses a server or proxy that a peer must not name.
+func (c *Conn) checkAddresses(k pki.Kubeconfig) error {
+	for _, to := range []string{k.Server, k.ProxyURL} {
+		if err := policy.CheckPeerURL(to, c.allowLoopback); to != "" && err != nil {
+			return fmt.Errorf("checking the kubeconfig: %w", err)
+		}
+	}
+	return nil
+}
+
 func parseKubeconfig(kubeconfig []byte) (*credentials, error) {
 	k, err := pki.ParseKubeconfig(kubeconfig)
 	if err != nil {
 		return nil, fmt.Errorf("reading the kubeconfig: %w", err)
 	}
 	out := &credentials{kubeconfig: *k}
+	if k.ProxyURL != "" {
+		if out.proxy, err = url.Parse(k.ProxyURL); err != nil {
+			return nil, errors.New("the kubeconfig's proxy-url is not a URL")
+		}
+	}
 	if len(k.Certificate) > 0 {
 		pair, err := tls.X509KeyPair(k.Certificate, k.Key)
 		if err != nil {
@@ -150,19 +164,15 @@ func (c *Conn) User() string {
 // NamesAuthority reports whether the kubeconfig contains a certificate authority; otherwise those of the system are trusted.
 func (c *Conn) NamesAuthority() bool { return len(c.current.Load().kubeconfig.CA) > 0 }
 
-// newTransport returns a transport with the server and the trusted certificate authority of the kubeconfig. It asks for the present client
-// certificate at each handshake.
+// newTransport returns a transport with the server and the trusted certificate authority of the kubeconfig. It asks for the present proxy at each
+// connection, and for the present client certificate at each handshake.
 func (c *Conn) newTransport(k pki.Kubeconfig) (*http.Transport, error) {
 	roots, err := rootsOf(k)
 	if err != nil {
 		return nil, err
 	}
-	proxy, err := proxyOf(k)
-	if err != nil {
-		return nil, err
-	}
 	return utilnet.SetTransportDefaults(&http.Transport{
-		Proxy:               proxy,
+		Proxy:               c.proxyFor,
 		DialContext:         c.dialer.DialContext,
 		TLSHandshakeTimeout: 10 * time.Second,
 		MaxIdleConnsPerHost: 25,
@@ -190,15 +200,11 @@ func rootsOf(k pki.Kubeconfig) (*x509.CertPool, error) {
 	return roots, nil
 }
 
-func proxyOf(k pki.Kubeconfig) (func(*http.Request) (*url.URL, error), error) {
-	if k.ProxyURL == "" {
-		return http.ProxyFromEnvironment, nil
+func (c *Conn) proxyFor(req *http.Request) (*url.URL, error) {
+	if proxy := c.current.Load().proxy; proxy != nil {
+		return proxy, nil
 	}
-	u, err := url.Parse(k.ProxyURL)
-	if err != nil {
-		return nil, errors.New("the kubeconfig's proxy-url is not a URL")
-	}
-	return http.ProxyURL(u), nil
+	return http.ProxyFromEnvironment(req)
 }
 
 func (c *Conn) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
@@ -256,7 +262,7 @@ func (c *Conn) StreamConfig() *rest.Config {
 	return cfg
 }
 
-// Swap replaces the credentials and closes every connection, watches included: clients reconnect with the new credentials. A kubeconfig of
+// Swap replaces the credentials and the proxy, and closes every connection, watches included: clients reconnect with the new ones. A kubeconfig of
 // another server or certificate authority returns ErrOtherServer and changes nothing; an equal kubeconfig closes nothing.
 func (c *Conn) Swap(kubeconfig []byte) error {
 	next, err := parseKubeconfig(kubeconfig)
@@ -267,8 +273,11 @@ func (c *Conn) Swap(kubeconfig []byte) error {
 	if !sameServer(before, next.kubeconfig) {
 		return ErrOtherServer
 	}
-	if sameUser(before, next.kubeconfig) {
+	if sameUser(before, next.kubeconfig) && before.ProxyURL == next.kubeconfig.ProxyURL {
 		return nil
+	}
+	if err := c.checkAddresses(next.kubeconfig); err != nil {
+		return err
 	}
 	// Store before closing: connections opened in between use the new credentials
 	c.current.Store(next)
@@ -278,7 +287,7 @@ func (c *Conn) Swap(kubeconfig []byte) error {
 
 func sameServer(a, b pki.Kubeconfig) bool {
 	return strings.TrimSuffix(a.Server, "/") == strings.TrimSuffix(b.Server, "/") && bytes.Equal(a.CA, b.CA) &&
-		a.ProxyURL == b.ProxyURL && a.TLSServerName == b.TLSServerName
+		a.TLSServerName == b.TLSServerName
 }
 
 func sameUser(a, b pki.Kubeconfig) bool {

@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -168,6 +169,79 @@ func withToken(t *testing.T, c *testkit.ControlPlane, namespace, account string)
 	cfg := rest.AnonymousClientConfig(c.Config)
 	cfg.BearerToken = request.Status.Token
 	return cfg
+}
+
+// connectProxy is an HTTP proxy that serves CONNECT, and counts it.
+func connectProxy(t *testing.T) (proxyURL string, requests *atomic.Int32) {
+	t.Helper()
+	requests = &atomic.Int32{}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
+		requests.Add(1)
+		back, err := net.Dial("tcp", req.Host)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadGateway)
+			return
+		}
+		defer back.Close()
+		conn, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer conn.Close()
+		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
+		go func() { _, _ = io.Copy(back, conn) }()
+		_, _ = io.Copy(conn, back)
+	}))
+	t.Cleanup(server.Close)
+	return server.URL, requests
+}
+
+// A proxy that moved, as one in a tunnel does, is a way to the same server: watches go on by the new one.
+func TestSwapProxy(t *testing.T) {
+	c := testkit.Cluster(t)
+	ns := testkit.Namespace(t, c, "proxied", nil)
+	mayRead(t, c, ns, "proxied")
+	user := c.User(t, "proxied")
+	through := func(proxyURL string) []byte {
+		t.Helper()
+		k, err := pki.ParseKubeconfig(testkit.Kubeconfig(t, user))
+		if err != nil {
+			t.Fatal(err)
+		}
+		k.ProxyURL = proxyURL
+		encoded, err := k.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return encoded
+	}
+	before, requestsBefore := connectProxy(t)
+	after, requestsAfter := connectProxy(t)
+	conn, err := multicluster.NewConn(through(before), multicluster.AllowLoopback(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	w := watchConfigMaps(t, conn.Config(), ns)
+	if requestsBefore.Load() == 0 {
+		t.Error("the first proxy is not used")
+	}
+	if err := conn.Swap(through("http://169.254.169.254:80")); err == nil || errors.Is(err, multicluster.ErrOtherServer) {
+		t.Errorf("a proxy that a peer must not name: %v", err)
+	}
+	if err := conn.Swap(through(after)); err != nil {
+		t.Fatal(err)
+	}
+	ended(t, w)
+	last := requestsBefore.Load()
+	for name, cfg := range map[string]*rest.Config{"requests": conn.Config(), "streams": conn.StreamConfig()} {
+		requests := requestsAfter.Load()
+		if got := whoami(t, cfg); got != "proxied" {
+			t.Errorf("%s: connected as %s", name, got)
+		}
+		if requestsAfter.Load() == requests || requestsBefore.Load() != last {
+			t.Errorf("%s: %d connections by the new proxy, %d by the old one", name, requestsAfter.Load()-requests, requestsBefore.Load()-last)
+		}
+	}
 }
 
 func TestSwapOtherServer(t *testing.T) {

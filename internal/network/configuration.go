@@ -15,6 +15,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -61,6 +62,7 @@ func SetupConfigurations(mgr ctrl.Manager, o ConfigurationOptions) error {
 		Owns(&ipamv1alpha1.IP{}).
 		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.seeingOurs)).
 		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.requestsForOthers)).
+		Watches(&ipamv1alpha1.IP{}, handler.EnqueueRequestsFromMapFunc(s.seeingProxy)).
 		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(s.requestsForOthers)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.requestsForOthers), builder.WithPredicates(kube.NamespaceChanged)))
 }
@@ -90,6 +92,14 @@ func (s *configurations) requestsForOthers(ctx context.Context, obj client.Objec
 	return s.requestsFor(ctx, func(other *networkingv1beta1.Configuration) bool {
 		return other.Labels[names.RemoteClusterID] == id && other.UID != obj.GetUID()
 	})
+}
+
+// seeingProxy returns requests for all Configurations when the IP of the API server proxy changes.
+func (s *configurations) seeingProxy(ctx context.Context, ip client.Object) []reconcile.Request {
+	if ip.GetNamespace() != s.installation || ip.GetName() != names.APIServerProxyIP {
+		return nil
+	}
+	return s.requestsFor(ctx, func(*networkingv1beta1.Configuration) bool { return true })
 }
 
 func (s *configurations) requestsFor(ctx context.Context, which func(*networkingv1beta1.Configuration) bool) []reconcile.Request {
@@ -359,9 +369,9 @@ func (s *configurations) showLocal(ctx context.Context, cfg *networkingv1beta1.C
 	if cfg.Spec.Local != nil && !owned {
 		return nil
 	}
-	local, err := s.localConfig(ctx)
-	if err != nil || len(local.CIDR.Pod) == 0 || len(local.CIDR.External) == 0 {
-		return err // a watch tells when they are granted
+	local, complete, err := s.localConfig(ctx)
+	if err != nil || !complete {
+		return err // a watch reports what is granted
 	}
 	want := &networkingv1beta1.Configuration{
 		ObjectMeta: metav1.ObjectMeta{Namespace: cfg.Namespace, Name: cfg.Name},
@@ -371,11 +381,12 @@ func (s *configurations) showLocal(ctx context.Context, cfg *networkingv1beta1.C
 	return err
 }
 
-// localConfig returns the allocated networks of this cluster as published to peers.
-func (s *configurations) localConfig(ctx context.Context) (*networkingv1beta1.ClusterConfig, error) {
+// localConfig returns the allocated networks of this cluster as published to peers; false while they are incomplete, or the API server proxy gets an
+// address of another network: who reaches it through the tunnel has to know both at the same time.
+func (s *configurations) localConfig(ctx context.Context) (*networkingv1beta1.ClusterConfig, bool, error) {
 	var list ipamv1alpha1.NetworkList
 	if err := s.client.List(ctx, &list, client.InNamespace(s.installation), client.HasLabels{names.NetworkType}); err != nil {
-		return nil, fmt.Errorf("listing the Networks of this cluster: %w", err)
+		return nil, false, fmt.Errorf("listing the Networks of this cluster: %w", err)
 	}
 	slices.SortFunc(list.Items, func(a, b ipamv1alpha1.Network) int { return strings.Compare(a.Name, b.Name) })
 	out := &networkingv1beta1.ClusterConfig{}
@@ -389,7 +400,31 @@ func (s *configurations) localConfig(ctx context.Context) (*networkingv1beta1.Cl
 			out.CIDR.External = append(out.CIDR.External, n.Status.CIDR)
 		}
 	}
-	return out, nil
+	if len(out.CIDR.Pod) == 0 || len(out.CIDR.External) == 0 {
+		return nil, false, nil
+	}
+	proxy := &ipamv1alpha1.IP{}
+	err := s.client.Get(ctx, client.ObjectKey{Namespace: s.installation, Name: names.APIServerProxyIP}, proxy)
+	if apierrors.IsNotFound(err) {
+		return out, true, nil
+	}
+	if err != nil {
+		return nil, false, fmt.Errorf("reading the IP of the API server proxy: %w", err)
+	}
+	if isIn(proxy.Status.IP, out.CIDR.External) {
+		out.APIServerProxyIP = proxy.Status.IP
+		return out, true, nil
+	}
+	return out, !proxy.DeletionTimestamp.IsZero() || apimeta.IsStatusConditionFalse(proxy.Status.Conditions, ipamv1alpha1.ConditionAllocated), nil
+}
+
+// isIn reports whether one of the networks contains an address.
+func isIn(ip networkingv1beta1.IP, cidrs []networkingv1beta1.CIDR) bool {
+	addr, err := netip.ParseAddr(string(ip))
+	return err == nil && slices.ContainsFunc(cidrs, func(c networkingv1beta1.CIDR) bool {
+		p, err := netip.ParsePrefix(string(c))
+		return err == nil && p.Contains(addr)
+	})
 }
 
 // checkUsable validates the networks that a peer reports.

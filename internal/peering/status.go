@@ -110,12 +110,17 @@ func (v *peerView) parseKubeconfig() *pki.Kubeconfig {
 	return nil
 }
 
+// proxyURL returns the URL of the proxy of the Identity, with its present address if it is in the tunnel, or else from a manual kubeconfig.
 func (v *peerView) proxyURL() string {
 	if len(v.identities) > 0 {
-		if proxy := v.identities[0].Spec.AuthParams.ProxyURL; proxy != nil {
-			return *proxy
+		configured, tunnel := v.identities[0].Spec.AuthParams.ProxyURL, v.identities[0].Status.TunnelProxy
+		switch {
+		case configured == nil:
+			return ""
+		case tunnel != nil && tunnel.ConfiguredURL == *configured:
+			return tunnel.URL
 		}
-		return ""
+		return *configured
 	}
 	if kubeconfig := v.parseKubeconfig(); kubeconfig != nil {
 		return kubeconfig.ProxyURL

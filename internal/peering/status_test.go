@@ -111,6 +111,12 @@ func identityThrough(proxy string) authv1beta1.Identity {
 	return i
 }
 
+// remapped gives an Identity another address of a proxy in the tunnel.
+func remapped(i authv1beta1.Identity, configured string) authv1beta1.Identity {
+	i.Status.TunnelProxy = &authv1beta1.TunnelProxy{ConfiguredURL: configured, URL: "http://10.42.0.9:8118"}
+	return i
+}
+
 func identityUntil(t *testing.T, end time.Time) authv1beta1.Identity {
 	t.Helper()
 	public, key, err := ed25519.GenerateKey(rand.Reader)
@@ -267,6 +273,22 @@ func TestStatus(t *testing.T) {
 			view: peerView{identities: []authv1beta1.Identity{identityThrough("https://user:secret@proxy:8118")}, answer: answers},
 			want: []string{
 				"role Provider", "api https://milan:6443", "proxy https://proxy:8118", "local tenant", "remote at-milan", "authentication",
+				"authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)",
+			},
+		},
+		{
+			rule: "a proxy in the tunnel is shown with its present address",
+			view: peerView{identities: []authv1beta1.Identity{remapped(identityThrough("http://10.71.0.9:8118"), "http://10.71.0.9:8118")}, answer: answers},
+			want: []string{
+				"role Provider", "api https://milan:6443", "proxy http://10.42.0.9:8118", "local tenant", "remote at-milan", "authentication",
+				"authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)",
+			},
+		},
+		{
+			rule: "an Identity that changed its proxy has none in the tunnel for now",
+			view: peerView{identities: []authv1beta1.Identity{remapped(identityThrough("http://proxy:8118"), "http://10.71.0.9:8118")}, answer: answers},
+			want: []string{
+				"role Provider", "api https://milan:6443", "proxy http://proxy:8118", "local tenant", "remote at-milan", "authentication",
 				"authentication AuthIdentityControlPlaneStatus Ready (IdentityReady)",
 			},
 		},

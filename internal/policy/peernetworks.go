@@ -17,7 +17,7 @@ const (
 	minReportedBits6    = 48
 )
 
-// PeerNetworks returns the networks that a peer reports, or nil if they are incomplete, invalid or too large.
+// PeerNetworks returns the networks that a peer reports, or nil if they are incomplete, invalid or too large. It omits a proxy outside of them.
 func PeerNetworks(reported *networkingv1beta1.ClusterConfig) *networkingv1beta1.ClusterConfig {
 	if reported == nil {
 		return nil
@@ -39,7 +39,11 @@ func PeerNetworks(reported *networkingv1beta1.ClusterConfig) *networkingv1beta1.
 			all = append(all, p)
 		}
 	}
-	return reported.DeepCopy()
+	out := reported.DeepCopy()
+	if proxy, err := netip.ParseAddr(string(out.APIServerProxyIP)); err != nil || !slices.ContainsFunc(all[len(out.CIDR.Pod):], func(p netip.Prefix) bool { return p.Contains(proxy) }) {
+		out.APIServerProxyIP = ""
+	}
+	return out
 }
 
 // SameNetworks reports whether two clusters' networks are the same, in any order.

@@ -55,6 +55,18 @@ func TestPeerNetworks(t *testing.T) {
 	}
 }
 
+func TestPeerProxy(t *testing.T) {
+	for reported, want := range map[networkingv1beta1.IP]networkingv1beta1.IP{
+		"10.70.0.9": "10.70.0.9", "": "", "10.200.0.9": "", "10.71.0.9": "", "169.254.169.254": "", "10.70.0.9/16": "", "proxy": "",
+	} {
+		networks := networksOf("10.200.0.0/16;10.70.0.0/16")
+		networks.APIServerProxyIP = reported
+		if got := PeerNetworks(networks).APIServerProxyIP; got != want || networks.APIServerProxyIP != reported {
+			t.Errorf("%q becomes %q, want %q; the report has %q", reported, got, want, networks.APIServerProxyIP)
+		}
+	}
+}
+
 func TestNextNetworks(t *testing.T) {
 	const now = "10.200.0.0/16 10.201.0.0/16;10.70.0.0/16"
 	for name, test := range map[string]struct{ present, reported, agreed, want string }{

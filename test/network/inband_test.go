@@ -7,8 +7,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
+	"net/url"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,8 +18,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/prefix"
 	"liqo.io/liqo/test/clusters"
 )
 
@@ -80,34 +83,20 @@ func throughTunnel(t *testing.T, consumer, provider *clusters.Cluster, kubeconfi
 		}
 	}
 	usable()
+	// Into a range of another size: the consumer sees the proxy at another address.
 	present := kubectl(t, provider, "", "get", "network", "-n", "liqo", "external-cidr", "-o", "jsonpath={.spec.cidr}")
-	for _, cidr := range []string{"10.79.0.0/16", present} {
-		replaceExternalCIDR(t, consumer, provider, cidr)
-		usable()
-	}
+	replaceExternalCIDR(t, consumer, provider, "10.120.0.0/14")
+	usable()
+	newSliceUsesTunnel(t, consumer, provider)
+	replaceExternalCIDR(t, consumer, provider, present)
+	usable()
 	kubectl(t, consumer, "", "delete", "namespace", "--wait=false", "in-band")
 }
 
-// replaceExternalCIDR gives the provider another external CIDR, and waits until a consumer that has only the tunnel sees it under the local prefix
-// of the one before: so the address of the proxy stays.
+// replaceExternalCIDR gives the provider another external CIDR, and waits until a consumer that has only the tunnel sees it, and the proxy in it.
 func replaceExternalCIDR(t *testing.T, consumer, provider *clusters.Cluster, cidr string) {
 	t.Helper()
 	start := time.Now()
-	seen := func() (networkingv1beta1.ClusterConfig, networkingv1beta1.ClusterConfig, error) {
-		cfg := &networkingv1beta1.Configuration{}
-		err := consumer.Client.Get(t.Context(), client.ObjectKey{Namespace: "liqo-tenant-" + provider.ID, Name: provider.ID}, cfg)
-		if err == nil && (cfg.Status.ObservedRemote == nil || cfg.Status.Remote == nil) {
-			err = fmt.Errorf("the status of the Configuration is %+v", cfg.Status)
-		}
-		if err != nil {
-			return networkingv1beta1.ClusterConfig{}, networkingv1beta1.ClusterConfig{}, err
-		}
-		return *cfg.Status.ObservedRemote, *cfg.Status.Remote, nil
-	}
-	_, before, err := seen()
-	if err != nil {
-		t.Fatal(err)
-	}
 	network := &ipamv1alpha1.Network{}
 	if err := provider.Client.Get(t.Context(), client.ObjectKey{Namespace: "liqo", Name: "external-cidr"}, network); err != nil {
 		t.Fatal(err)
@@ -120,14 +109,45 @@ func replaceExternalCIDR(t *testing.T, consumer, provider *clusters.Cluster, cid
 	if err := errors.Join(provider.Client.Delete(t.Context(), network), provider.Client.Create(t.Context(), next)); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the consumer to follow the external CIDR "+cidr, func(context.Context) error {
-		remote, local, err := seen()
-		if err == nil && (!slices.Equal(remote.CIDR.External, []networkingv1beta1.CIDR{next.Spec.CIDR}) || !slices.Equal(local.CIDR.External, before.CIDR.External)) {
-			err = fmt.Errorf("it sees %v as %v, before as %v", remote.CIDR.External, local.CIDR.External, before.CIDR.External)
+	eventually(t, "the consumer to follow the external CIDR "+cidr, func(ctx context.Context) error {
+		cfg, foreign := &networkingv1beta1.Configuration{}, &liqov1beta1.ForeignCluster{}
+		if err := errors.Join(consumer.Client.Get(ctx, client.ObjectKey{Namespace: "liqo-tenant-" + provider.ID, Name: provider.ID}, cfg),
+			consumer.Client.Get(ctx, client.ObjectKey{Name: provider.ID}, foreign)); err != nil {
+			return err
+		}
+		networks, _, errs := prefix.Placed(cfg)
+		proxy, err := url.Parse(foreign.Status.ForeignProxyURL)
+		if err := errors.Join(append(errs, err)...); err != nil {
+			return err
+		}
+		ip := &ipamv1alpha1.IP{}
+		if err := provider.Client.Get(ctx, client.ObjectKey{Namespace: "liqo", Name: "api-server-proxy"}, ip); err != nil {
+			return err
+		}
+		remote, err := netip.ParseAddr(string(ip.Status.IP))
+		if err == nil && (len(networks.External) != 1 || networks.External[0].Remote.String() != cidr || prefix.Move(remote, networks.External[0].Local).String() != proxy.Hostname()) {
+			err = fmt.Errorf("it sees %v, and the proxy, which is at %s, at %s", networks.External, remote, proxy)
 		}
 		return err
 	})
 	t.Logf("external CIDR %s followed after %s", cidr, time.Since(start).Round(100*time.Millisecond))
+}
+
+// newSliceUsesTunnel makes a ResourceSlice, for which the provider knows the address of the time of the peering, and waits until its virtual node is
+// ready.
+func newSliceUsesTunnel(t *testing.T, consumer, provider *clusters.Cluster) {
+	t.Helper()
+	if out, err := consumer.Say("create", "resourceslice", "later", "--remote-cluster-id", provider.ID, "--cpu", "1", "--memory", "1Gi"); err != nil {
+		t.Fatal(err, out)
+	}
+	eventually(t, "the virtual node of a new ResourceSlice", func(context.Context) error {
+		out, err := consumer.Kubectl("", "get", "node", "later", "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
+		if err == nil && out != "True" {
+			err = fmt.Errorf("it is ready: %q", out)
+		}
+		return err
+	})
+	kubectl(t, consumer, "", "delete", "resourceslice", "-n", "liqo-tenant-"+provider.ID, "later", "--timeout=3m")
 }
 
 // hasGone waits for the end of what throughTunnel made beside the peering.

@@ -40,6 +40,16 @@ type IdentitySpec struct {
 type IdentityStatus struct {
 	// KubeconfigSecretRef names the Secret with the kubeconfig, in the namespace of the Identity.
 	KubeconfigSecretRef *corev1.LocalObjectReference `json:"kubeconfigSecretRef,omitempty"`
+	// TunnelProxy is set if the proxy URL of authParams is that of the provider's API server proxy, in the tunnel.
+	TunnelProxy *TunnelProxy `json:"tunnelProxy,omitempty"`
+}
+
+// TunnelProxy is the API server proxy of a provider, reached through the tunnel between the networks.
+type TunnelProxy struct {
+	// ConfiguredURL is the proxy URL of authParams, with the address that the proxy had.
+	ConfiguredURL string `json:"configuredURL"`
+	// URL has the present address of the proxy. The kubeconfig has it.
+	URL string `json:"url"`
 }
 
 // Identity is a credential of this cluster on a provider.

@@ -30,6 +30,11 @@ type ClusterConfig struct {
 	//
 	// +optional
 	CIDR ClusterConfigCIDR `json:"cidr,omitzero"`
+	// APIServerProxyIP is the address of the API server proxy in an external CIDR. Consumers that are peered in-band follow it. It is not used in
+	// spec.remote.
+	//
+	// +kubebuilder:validation:MaxLength=45
+	APIServerProxyIP IP `json:"apiServerProxyIP,omitempty"`
 }
 
 // ConfigurationSpec has the networks as their owners know them.

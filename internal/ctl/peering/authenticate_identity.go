@@ -153,5 +153,8 @@ func upToDate(secret *corev1.Secret, of *authv1beta1.Identity) bool {
 	if params.ProxyURL != nil {
 		proxy = *params.ProxyURL
 	}
+	if tunnel := of.Status.TunnelProxy; tunnel != nil && tunnel.ConfiguredURL == proxy {
+		proxy = tunnel.URL
+	}
 	return bytes.Equal(config.Certificate, params.SignedCRT) && bytes.Equal(config.CA, params.CA) && config.Server == params.APIServer && config.ProxyURL == proxy
 }

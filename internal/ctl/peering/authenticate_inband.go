@@ -8,12 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
-	"strings"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
 	ipamv1alpha1 "liqo.io/liqo/api/ipam/v1alpha1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
 	"liqo.io/liqo/internal/ctl/cluster"
@@ -21,6 +21,7 @@ import (
 	"liqo.io/liqo/internal/ctl/network"
 	"liqo.io/liqo/internal/ctl/ui"
 	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/policy"
 	"liqo.io/liqo/internal/prefix"
 )
 
@@ -42,23 +43,37 @@ func (a *Authentication) apiServerURL(ctx context.Context) (string, error) {
 	}
 	proxy, err := a.throughTunnel(ctx)
 	switch _, none := errors.AsType[*ui.Failure](err); {
-	case errors.Is(err, errNotConnected) && isProxyInTunnel(*a.have.Spec.ProxyURL):
+	case errors.Is(err, errNotConnected) && isTunnelProxy(*a.have.Spec.ProxyURL):
 		a.inBand = true // it works again when the networks are connected
 		return *a.have.Spec.ProxyURL, nil
 	case none, apierrors.IsForbidden(err):
 		return "", nil // the existing proxy leads elsewhere
-	case err != nil || proxy != *a.have.Spec.ProxyURL:
+	case err != nil:
 		return "", err
+	case proxy != *a.have.Spec.ProxyURL:
+		if recognized, err := a.recognizesProxy(ctx, *a.have.Spec.ProxyURL); err != nil || !recognized {
+			return "", err
+		}
 	}
 	a.inBand = true
 	return proxy, nil
 }
 
-// isProxyInTunnel reports whether a proxy has the form of those that lead through a tunnel.
-func isProxyInTunnel(proxy string) bool {
-	at, found := strings.CutPrefix(proxy, "http://")
-	to, err := netip.ParseAddrPort(at)
-	return found && err == nil && to.Port() == names.ProxyPort
+// isTunnelProxy reports whether a proxy has the form of those that lead through a tunnel.
+func isTunnelProxy(proxy string) bool {
+	_, ok := policy.ParseTunnelProxy(proxy)
+	return ok
+}
+
+// recognizesProxy reports whether the consumer knows that a proxy URL is that of the provider in the tunnel, also if it has an earlier address.
+func (a *Authentication) recognizesProxy(ctx context.Context, proxy string) (bool, error) {
+	identity := &authv1beta1.Identity{}
+	key := client.ObjectKey{Namespace: a.Consumer.Namespace, Name: a.identity}
+	if err := a.Consumer.Kube.Get(ctx, key, identity); client.IgnoreNotFound(err) != nil {
+		return false, a.Consumer.WrapWithCluster(fmt.Errorf("reading the Identity %s: %w", key, err))
+	}
+	tunnel := identity.Status.TunnelProxy
+	return tunnel != nil && tunnel.ConfiguredURL == proxy, nil
 }
 
 // throughTunnel returns the URL of the provider's proxy, with its address as the consumer sees it.
@@ -71,7 +86,7 @@ func (a *Authentication) throughTunnel(ctx context.Context) (string, error) {
 	if err != nil {
 		return "", a.Consumer.WrapWithCluster(err)
 	}
-	return "http://" + netip.AddrPortFrom(here, names.ProxyPort).String(), nil
+	return policy.TunnelProxyURL(here), nil
 }
 
 // apiServerProxy returns the address at which peers reach the API server proxy.

@@ -72,14 +72,18 @@ func TestInBandPathStays(t *testing.T) {
 	networks := networkingv1beta1.ClusterConfigCIDR{Pod: []networkingv1beta1.CIDR{"10.200.0.0/16"}, External: []networkingv1beta1.CIDR{"10.70.0.0/16"}}
 	cfg := network.NewConfiguration(client.ObjectKey{Namespace: rome.Namespace, Name: milan.ID}, milan.ID, networks)
 	testkit.Create(t, c.Client, cfg)
-	testkit.UpdateStatus(t, c.Client, cfg, func(cfg *networkingv1beta1.Configuration) {
-		seen := networks
-		seen.External = []networkingv1beta1.CIDR{"10.71.0.0/16"}
-		cfg.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: seen}
-		cfg.Status.Conditions = []metav1.Condition{{
-			Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Configured", LastTransitionTime: metav1.Now(), ObservedGeneration: cfg.Generation,
-		}}
-	})
+	place := func(local networkingv1beta1.CIDR) {
+		t.Helper()
+		testkit.UpdateStatus(t, c.Client, cfg, func(cfg *networkingv1beta1.Configuration) {
+			seen := networks
+			seen.External = []networkingv1beta1.CIDR{local}
+			cfg.Status.Remote = &networkingv1beta1.ClusterConfig{CIDR: seen}
+			cfg.Status.Conditions = []metav1.Condition{{
+				Type: networkingv1beta1.ConditionNetworkCIDRsConfigured, Status: metav1.ConditionTrue, Reason: "Configured", LastTransitionTime: metav1.Now(), ObservedGeneration: cfg.Generation,
+			}}
+		})
+	}
+	place("10.71.0.0/16")
 	ip := &ipamv1alpha1.IP{ObjectMeta: metav1.ObjectMeta{Namespace: milan.LiqoNamespace, Name: names.APIServerProxyIP}, Spec: ipamv1alpha1.IPSpec{IP: "10.96.0.20"}}
 	testkit.Create(t, c.Client, ip)
 	testkit.UpdateStatus(t, c.Client, ip, func(ip *ipamv1alpha1.IP) { ip.Status.IP, ip.Status.CIDR = "10.70.0.9", "10.70.0.0/16" })
@@ -123,6 +127,24 @@ func TestInBandPathStays(t *testing.T) {
 		testkit.UpdateStatus(t, c.Client, cfg, func(cfg *networkingv1beta1.Configuration) { cfg.Status.Remote, cfg.Status.Conditions = nil, nil })
 	}
 	testkit.Update(t, c.Client, tenant, func(tenant *authv1beta1.Tenant) { tenant.Spec.ProxyURL = new(tunnel) })
+	// The consumer followed the proxy into another network, of which the Tenant does not know.
+	place("10.81.0.0/16")
+	for _, follows := range []bool{false, true} {
+		want := ""
+		if follows {
+			want = "http://10.81.0.9:8118"
+			identity := &authv1beta1.Identity{ObjectMeta: network.PeerMeta(client.ObjectKey{Namespace: rome.Namespace, Name: "plane"}, milan.ID)}
+			identity.Spec.ClusterID, identity.Spec.Type = liqov1beta1.ClusterID(milan.ID), authv1beta1.ControlPlaneIdentityType
+			testkit.Create(t, c.Client, identity)
+			testkit.UpdateStatus(t, c.Client, identity, func(i *authv1beta1.Identity) {
+				i.Status.TunnelProxy = &authv1beta1.TunnelProxy{ConfiguredURL: tunnel, URL: want}
+			})
+		}
+		a := &Authentication{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), output, output)}, Consumer: rome, Provider: milan, asBefore: true}
+		if err := a.readState(t.Context()); err != nil || a.proxyURL != want || a.inBand != follows {
+			t.Errorf("a proxy that moved, followed %v, becomes %q, in-band %v: %v", follows, a.proxyURL, a.inBand, err)
+		}
+	}
 	// A command that connects the networks looks for the address afterwards.
 	r := &peeringRun{Session: &cluster.Session{Printer: ui.NewPrinter(strings.NewReader(""), output, output)}, consumer: rome, provider: milan, options: &peerOptions{}}
 	if err := r.surveyAuthentication(t.Context()); err != nil || r.proxyURL != "" || !r.throughTunnel() {

@@ -1,0 +1,80 @@
+// Copyright 2026 The liqo.io/liqo authors
+// SPDX-License-Identifier: Apache-2.0
+
+package auth
+
+import (
+	"context"
+	"fmt"
+	"net/netip"
+
+	"sigs.k8s.io/controller-runtime/pkg/builder"
+	"sigs.k8s.io/controller-runtime/pkg/client"
+	"sigs.k8s.io/controller-runtime/pkg/event"
+	"sigs.k8s.io/controller-runtime/pkg/predicate"
+	"sigs.k8s.io/controller-runtime/pkg/reconcile"
+
+	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
+	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/kube"
+	"liqo.io/liqo/internal/names"
+	"liqo.io/liqo/internal/peer"
+	"liqo.io/liqo/internal/policy"
+	"liqo.io/liqo/internal/prefix"
+)
+
+// readTunnelProxy returns the API server proxy of the provider that an Identity means by its proxy URL, nil if it means another proxy. Each Identity of
+// a provider knows what the others recognized: that of a new ResourceSlice may have an earlier address.
+func (i *identities) readTunnelProxy(ctx context.Context, identity *authv1beta1.Identity) (*authv1beta1.TunnelProxy, error) {
+	proxyURL := identity.Spec.AuthParams.ProxyURL
+	if proxyURL == nil {
+		return nil, nil
+	}
+	var all authv1beta1.IdentityList
+	if err := i.client.List(ctx, &all, client.InNamespace(identity.Namespace)); err != nil {
+		return nil, fmt.Errorf("listing the Identities of the provider: %w", err)
+	}
+	var previous *authv1beta1.TunnelProxy
+	for _, other := range append(all.Items, *identity) { // its own result counts most
+		if p := other.Status.TunnelProxy; p != nil && p.ConfiguredURL == *proxyURL && other.Spec.ClusterID == identity.Spec.ClusterID {
+			previous = p
+		}
+	}
+	var local netip.Addr
+	if i.options.Networking {
+		var list networkingv1beta1.ConfigurationList
+		if err := i.client.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: string(identity.Spec.ClusterID)}); err != nil {
+			return nil, fmt.Errorf("listing the Configurations of the provider: %w", err)
+		}
+		if cfg := peer.Configuration(list.Items, identity.Spec.ClusterID); cfg != nil {
+			networks, _, _ := prefix.Of(cfg) // the condition of the Configuration reports errors
+			local, _ = networks.ToLocal(proxyIPOf(cfg))
+		}
+	}
+	return policy.RemapTunnelProxy(*proxyURL, previous, local), nil
+}
+
+// proxyIPOf returns the address of the API server proxy that a peer reports, the zero value for none.
+func proxyIPOf(cfg *networkingv1beta1.Configuration) netip.Addr {
+	reported := policy.PeerNetworks(cfg.Status.ReportedRemote)
+	if reported == nil {
+		return netip.Addr{}
+	}
+	addr, _ := netip.ParseAddr(string(reported.APIServerProxyIP))
+	return addr
+}
+
+// proxyMoved passes the changes of a Configuration that may move the proxy.
+var proxyMoved = builder.WithPredicates(predicate.Funcs{UpdateFunc: func(ev event.UpdateEvent) bool {
+	before, after := ev.ObjectOld.(*networkingv1beta1.Configuration), ev.ObjectNew.(*networkingv1beta1.Configuration)
+	return peer.NetworksChanged(before, after) || proxyIPOf(before) != proxyIPOf(after)
+}})
+
+// withProxyAt returns requests for the Identities that reach the peer of a Configuration by a proxy.
+func (i *identities) withProxyAt(ctx context.Context, cfg client.Object) []reconcile.Request {
+	id := liqov1beta1.ClusterID(cfg.GetLabels()[names.RemoteClusterID])
+	return kube.Requests(ctx, i.client, &authv1beta1.IdentityList{}, func(identity *authv1beta1.Identity) bool {
+		return identity.Spec.ClusterID == id && identity.Spec.AuthParams.ProxyURL != nil
+	})
+}
