@@ -147,7 +147,7 @@ func newSliceUsesTunnel(t *testing.T, consumer, provider *clusters.Cluster) {
 		}
 		return err
 	})
-	kubectl(t, consumer, "", "delete", "resourceslice", "-n", "liqo-tenant-"+provider.ID, "later", "--timeout=3m")
+	kubectl(t, consumer, "", "delete", "resourceslices.authentication.liqo.io", "-n", "liqo-tenant-"+provider.ID, "later", "--timeout=3m")
 }
 
 // hasGone waits for the end of what throughTunnel made beside the peering.

@@ -181,6 +181,24 @@ func TestKubeconfigOfOldCertificate(t *testing.T) {
 			t.Errorf("it is not up to date: %+v", newer.Spec.AuthParams)
 		}
 	}
+	// A proxy in the tunnel is in the kubeconfig with its present address.
+	encoded, err = pki.Kubeconfig{
+		Server: "https://192.0.2.1:6443", ProxyURL: "http://10.42.0.9:8118", Certificate: tenant.Status.AuthParams.SignedCRT, Key: private, Cluster: "milan", User: "rome",
+	}.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for proxy, want := range map[authv1beta1.TunnelProxy]bool{
+		{ConfiguredURL: "http://10.71.0.9:8118", URL: "http://10.42.0.9:8118"}: true,
+		{ConfiguredURL: "http://10.71.0.9:8118", URL: "http://10.43.0.9:8118"}: false,
+		{ConfiguredURL: "http://10.99.0.9:8118", URL: "http://10.42.0.9:8118"}: false, // of an earlier Identity
+	} {
+		moved := identity.DeepCopy()
+		moved.Spec.AuthParams.ProxyURL, moved.Status.TunnelProxy = new("http://10.71.0.9:8118"), &proxy
+		if got := upToDate(&corev1.Secret{Data: map[string][]byte{names.KubeconfigKey: encoded}}, moved); got != want {
+			t.Errorf("up to date is %v with %+v, want %v", got, proxy, want)
+		}
+	}
 	if upToDate(&corev1.Secret{}, identity) {
 		t.Error("an empty one is not up to date")
 	}
