@@ -539,7 +539,10 @@ func TestGatewayReplicas(t *testing.T) {
 	})
 	phase(second, corev1.PodRunning)
 	hold(first)
-	testkit.Update(t, s.c.Client, lease, func(l *coordinationv1.Lease) { l.Spec.HolderIdentity = nil })
+	testkit.Update(t, s.c.Client, lease, func(l *coordinationv1.Lease) {
+		l.Spec.HolderIdentity = nil
+		metav1.SetMetaDataAnnotation(&l.ObjectMeta, names.GatewayStandbys, second.Name)
+	})
 	if err := s.c.Client.Delete(t.Context(), first, client.GracePeriodSeconds(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -550,6 +553,8 @@ func TestGatewayReplicas(t *testing.T) {
 		}
 		return err
 	})
+	second = again(second, "10.0.0.9") // no replica that runs was a standby: the next ones do not wait for another pod
+	s.eventually(func() error { return reached("") })
 
 	scale("2", "1")
 	s.eventually(func() error {

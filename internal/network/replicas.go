@@ -233,7 +233,7 @@ func hasEnded(p corev1.Pod) bool {
 }
 
 // reportReplicas publishes the running replicas, and labels the holder of the Lease as the active one, and no other pod but one that replaces
-// all replicas. It reports whether the Lease has had a holder.
+// all replicas. It reports whether the Lease has a holder, or a standby that will be it.
 func (s *wireguards[T]) reportReplicas(ctx context.Context, w *wireguard, pods []corev1.Pod) (held bool, err error) {
 	electing := electingPods(pods)
 	if *w.replicas = nil; len(electing) == 0 {
@@ -255,7 +255,7 @@ func (s *wireguards[T]) reportReplicas(ctx context.Context, w *wireguard, pods [
 		return false, client.IgnoreNotFound(err)
 	}
 	holder := lease.Spec.HolderIdentity
-	held = holder != nil && *holder != election.Outside || lease.Spec.LeaseTransitions != nil
+	held = holder != nil && *holder != "" && *holder != election.Outside || slices.ContainsFunc(electing, func(p corev1.Pod) bool { return isStandby(&lease, p.Name) })
 	if holder == nil || !metav1.IsControlledBy(&lease, w.Object) || !slices.ContainsFunc(electing, func(p corev1.Pod) bool { return p.Name == *holder }) {
 		return held, nil // until another takes over, nothing is better than what there is
 	}
@@ -284,6 +284,11 @@ func (s *wireguards[T]) reportReplicas(ctx context.Context, w *wireguard, pods [
 		}
 	}
 	return held, nil
+}
+
+// isStandby reports whether a replica may follow the holder of a Lease, as the last holder wrote.
+func isStandby(lease *coordinationv1.Lease, replica string) bool {
+	return slices.Contains(strings.Split(lease.Annotations[names.GatewayStandbys], ","), replica)
 }
 
 // byEndpointSlice is the value of GatewayActive in the selector of the Service of several replicas, which selects no pod.
