@@ -50,6 +50,7 @@ type identities struct {
 	client  client.Client
 	direct  client.Client
 	options IdentityOptions
+	moves   *proxyMoves
 }
 
 // SetupIdentity registers the controller of Identities.
@@ -59,7 +60,8 @@ func SetupIdentity(mgr ctrl.Manager, o IdentityOptions) error {
 		return err
 	}
 	o.FollowInterval = cmp.Or(o.FollowInterval, followInterval)
-	i := &identities{client: mgr.GetClient(), direct: direct, options: o}
+	moves := &proxyMoves{interval: o.FollowInterval, last: map[liqov1beta1.ClusterID]proxyMove{}}
+	i := &identities{client: mgr.GetClient(), direct: direct, options: o, moves: moves}
 	kubeconfigs := labels.NewSelector().Add(labelPresent(names.IdentityType))
 	secrets := kube.NewNamespacedWatch(mgr.GetConfig(), mgr.GetCache(), &corev1.Secret{}, peer.Namespaces(), kubeconfigs)
 	if err := mgr.Add(secrets); err != nil {
@@ -134,9 +136,11 @@ func (i *identities) writeKubeconfig(ctx context.Context, identity *authv1beta1.
 		return err
 	}
 	proxy, err := i.readTunnelProxy(ctx, identity)
-	if err != nil {
+	_, _, waits := kube.WaitReason(err)
+	if err != nil && !waits {
 		return err
 	}
+	early := err
 	secret, err := kubeconfigSecret(identity, proxy, private, i.options.AllowLoopbackPeers)
 	if err != nil {
 		return kube.Invalid("InvalidAuthParams", err)
@@ -146,7 +150,7 @@ func (i *identities) writeKubeconfig(ctx context.Context, identity *authv1beta1.
 	}
 	identity.Status.TunnelProxy = proxy
 	identity.Status.KubeconfigSecretRef = &corev1.LocalObjectReference{Name: secret.Name}
-	return nil
+	return early
 }
 
 // Report emits that the kubeconfig exists, or why not.

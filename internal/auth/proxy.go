@@ -7,6 +7,8 @@ import (
 	"context"
 	"fmt"
 	"net/netip"
+	"sync"
+	"time"
 
 	"sigs.k8s.io/controller-runtime/pkg/builder"
 	"sigs.k8s.io/controller-runtime/pkg/client"
@@ -35,12 +37,7 @@ func (i *identities) readTunnelProxy(ctx context.Context, identity *authv1beta1.
 	if err := i.client.List(ctx, &all, client.InNamespace(identity.Namespace)); err != nil {
 		return nil, fmt.Errorf("listing the Identities of the provider: %w", err)
 	}
-	var previous *authv1beta1.TunnelProxy
-	for _, other := range append(all.Items, *identity) { // its own result counts most
-		if p := other.Status.TunnelProxy; p != nil && p.ConfiguredURL == *proxyURL && other.Spec.ClusterID == identity.Spec.ClusterID {
-			previous = p
-		}
-	}
+	previous := recognizedProxy(identity, all.Items)
 	var local netip.Addr
 	if i.options.Networking {
 		var list networkingv1beta1.ConfigurationList
@@ -52,7 +49,63 @@ func (i *identities) readTunnelProxy(ctx context.Context, identity *authv1beta1.
 			local, _ = networks.ToLocal(proxyIPOf(cfg))
 		}
 	}
-	return policy.RemapTunnelProxy(*proxyURL, previous, local), nil
+	return i.moves.limitMoves(identity.Spec.ClusterID, previous, policy.RemapTunnelProxy(*proxyURL, previous, local), time.Now())
+}
+
+// recognizedProxy returns the last result for the proxy URL of an Identity: its own, or else that of the control plane, or of any Identity.
+func recognizedProxy(identity *authv1beta1.Identity, all []authv1beta1.Identity) (found *authv1beta1.TunnelProxy) {
+	rank := 0
+	for _, other := range append(all, *identity) {
+		p, its := other.Status.TunnelProxy, 1
+		switch {
+		case p == nil || p.ConfiguredURL != *identity.Spec.AuthParams.ProxyURL || other.Spec.ClusterID != identity.Spec.ClusterID:
+			continue
+		case other.UID == identity.UID:
+			its = 3
+		case other.Spec.Type == authv1beta1.ControlPlaneIdentityType:
+			its = 2
+		}
+		if its >= rank {
+			found, rank = p, its
+		}
+	}
+	return found
+}
+
+// proxyMoves limits how often providers move their proxies: upon each move every client of the provider connects again.
+type proxyMoves struct {
+	interval time.Duration
+	mu       sync.Mutex
+	last     map[liqov1beta1.ClusterID]proxyMove
+}
+
+type proxyMove struct {
+	url string
+	at  time.Time
+}
+
+// manyProviders bounds the memory of moves.
+const manyProviders = 1000
+
+// limitMoves returns next, or previous and a wait if the provider moved its proxy elsewhere a moment ago. All Identities of a provider follow one move.
+func (m *proxyMoves) limitMoves(provider liqov1beta1.ClusterID, previous, next *authv1beta1.TunnelProxy, now time.Time) (*authv1beta1.TunnelProxy, error) {
+	if previous == nil || next == nil || previous.URL == next.URL {
+		return next, nil
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	last := m.last[provider]
+	if last.url == next.URL {
+		return next, nil
+	}
+	if left := last.at.Add(m.interval).Sub(now); left > 0 {
+		return previous, kube.Wait(left, "the provider moved its API server proxy a moment ago")
+	}
+	if len(m.last) >= manyProviders {
+		clear(m.last)
+	}
+	m.last[provider] = proxyMove{next.URL, now}
+	return next, nil
 }
 
 // proxyIPOf returns the address of the API server proxy that a peer reports, the zero value for none.

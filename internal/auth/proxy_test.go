@@ -8,14 +8,18 @@ import (
 	"errors"
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
+	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 	networkingv1beta1 "liqo.io/liqo/api/networking/v1beta1"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/names"
 	"liqo.io/liqo/internal/testkit"
 )
@@ -146,5 +150,74 @@ func TestIdentityTunnelProxyWithoutNetworking(t *testing.T) {
 	})
 	if got := parse(t, l.kubeconfig(t, known)).ProxyURL; got != "http://10.42.0.9:8118" {
 		t.Errorf("the proxy is %s", got)
+	}
+}
+
+// A provider that moves its proxy all the time has clients connect again at an interval; all of its Identities follow one move.
+func TestProxyMoves(t *testing.T) {
+	m := &proxyMoves{interval: time.Minute, last: map[liqov1beta1.ClusterID]proxyMove{}}
+	at := func(url string) *authv1beta1.TunnelProxy {
+		return &authv1beta1.TunnelProxy{ConfiguredURL: "configured", URL: url}
+	}
+	begin := time.Now()
+	for i, v := range []struct {
+		provider       liqov1beta1.ClusterID
+		previous, next *authv1beta1.TunnelProxy
+		after          time.Duration
+		want           *authv1beta1.TunnelProxy
+		waits          time.Duration
+	}{
+		{"milan", nil, at("a"), 0, at("a"), 0}, // recognized, not moved
+		{"milan", at("a"), at("a"), 0, at("a"), 0},
+		{"milan", at("a"), at("b"), 0, at("b"), 0},
+		{"milan", at("a"), at("b"), time.Second, at("b"), 0}, // another Identity
+		{"milan", at("b"), at("a"), time.Second, at("b"), 59 * time.Second},
+		{"naples", at("b"), at("a"), time.Second, at("a"), 0},
+		{"milan", at("b"), nil, time.Second, nil, 0}, // the Identity has another proxy
+		{"milan", at("b"), at("c"), time.Minute, at("c"), 0},
+		{"milan", at("c"), at("b"), time.Minute, at("c"), time.Minute},
+	} {
+		got, err := m.limitMoves(v.provider, v.previous, v.next, begin.Add(v.after))
+		_, waits, _ := kube.WaitReason(err)
+		if diff := cmp.Diff(v.want, got); diff != "" || waits != v.waits {
+			t.Errorf("%d: waits %s, want %s: %v\n%s", i, waits, v.waits, err, diff)
+		}
+	}
+}
+
+func TestRecognizedProxy(t *testing.T) {
+	const configured = "http://10.71.0.9:8118"
+	identity := func(uid types.UID, provider liqov1beta1.ClusterID, kind authv1beta1.IdentityType, proxy *authv1beta1.TunnelProxy) authv1beta1.Identity {
+		out := authv1beta1.Identity{ObjectMeta: metav1.ObjectMeta{UID: uid}, Spec: authv1beta1.IdentitySpec{ClusterID: provider, Type: kind}}
+		out.Spec.AuthParams.ProxyURL, out.Status.TunnelProxy = new(configured), proxy
+		return out
+	}
+	proxy := func(url string) *authv1beta1.TunnelProxy {
+		return &authv1beta1.TunnelProxy{ConfiguredURL: configured, URL: url}
+	}
+	const plane, slice = authv1beta1.ControlPlaneIdentityType, authv1beta1.ResourceSliceIdentityType
+	stale := &authv1beta1.TunnelProxy{ConfiguredURL: "http://10.99.0.9:8118", URL: "stale"}
+	for name, v := range map[string]struct {
+		own    *authv1beta1.TunnelProxy
+		others []authv1beta1.Identity
+		want   string
+	}{
+		"none":              {nil, nil, ""},
+		"own":               {proxy("own"), []authv1beta1.Identity{identity("2", "milan", plane, proxy("plane"))}, "own"},
+		"control_plane":     {nil, []authv1beta1.Identity{identity("2", "milan", plane, proxy("plane")), identity("3", "milan", slice, proxy("slice"))}, "plane"},
+		"any":               {nil, []authv1beta1.Identity{identity("3", "milan", slice, proxy("slice"))}, "slice"},
+		"another_provider":  {nil, []authv1beta1.Identity{identity("2", "naples", plane, proxy("plane"))}, ""},
+		"of_another_URL":    {stale, []authv1beta1.Identity{identity("2", "milan", plane, stale)}, ""},
+		"own_stale_in_list": {proxy("own"), []authv1beta1.Identity{identity("1", "milan", slice, proxy("earlier"))}, "own"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			own, got := identity("1", "milan", slice, v.own), ""
+			if p := recognizedProxy(&own, v.others); p != nil {
+				got = p.URL
+			}
+			if got != v.want {
+				t.Errorf("got %q, want %q", got, v.want)
+			}
+		})
 	}
 }

@@ -103,7 +103,14 @@ func NewConn(kubeconfig []byte, opts ...Option) (*Conn, error) {
 	}
 	dial := c.Dialer(15 * time.Second)
 	dial.KeepAlive = 15 * time.Second
-	c.dialer = connrotation.NewDialer(dial.DialContext)
+	c.dialer = connrotation.NewDialer(func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := dial.DialContext(ctx, network, address)
+		if err == nil && c.isFormerProxy(address) {
+			conn.Close()
+			return nil, errFormerProxy
+		}
+		return conn, err
+	})
 	if c.server, err = url.Parse(creds.kubeconfig.Server); err != nil {
 		return nil, fmt.Errorf("reading the address of the server: %w", err)
 	}
@@ -205,6 +212,20 @@ func (c *Conn) proxyFor(req *http.Request) (*url.URL, error) {
 		return proxy, nil
 	}
 	return http.ProxyFromEnvironment(req)
+}
+
+var errFormerProxy = errors.New("the proxy has another address now")
+
+// isFormerProxy reports whether an address that was dialled is not that of the present proxy, which Swap may have set meanwhile. Names are not
+// compared.
+func (c *Conn) isFormerProxy(address string) bool {
+	creds := c.current.Load()
+	if creds.proxy == nil {
+		return false
+	}
+	dialled, err := netip.ParseAddrPort(address)
+	present, notIP := netip.ParseAddrPort(creds.proxy.Host)
+	return err == nil && notIP == nil && dialled != present
 }
 
 func (c *Conn) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate, error) {

@@ -244,6 +244,55 @@ func TestSwapProxy(t *testing.T) {
 	}
 }
 
+// A connection to the former proxy that is established while it is replaced is not used.
+func TestSwapProxyWhileDialling(t *testing.T) {
+	c := testkit.Cluster(t)
+	user := c.User(t, "dialling")
+	k, err := pki.ParseKubeconfig(testkit.Kubeconfig(t, user))
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, requests := connectProxy(t)
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	var conn *multicluster.Conn
+	through := func(proxyURL string) []byte {
+		t.Helper()
+		k.ProxyURL = proxyURL
+		encoded, err := k.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return encoded
+	}
+	if conn, err = multicluster.NewConn(through("http://"+listener.Addr().String()), multicluster.AllowLoopback(true)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(conn.Close)
+	transport := conn.Config().Transport
+	for {
+		wrapper, ok := transport.(interface{ WrappedRoundTripper() http.RoundTripper })
+		if !ok {
+			break
+		}
+		transport = wrapper.WrappedRoundTripper()
+	}
+	if err := conn.Swap(through(after)); err != nil {
+		t.Fatal(err)
+	}
+	former, err := transport.(*http.Transport).DialContext(t.Context(), "tcp", listener.Addr().String()) // as begun before
+	if err == nil {
+		former.Close()
+		t.Error("the former proxy is connected")
+	}
+	if got := whoami(t, conn.Config()); got != "dialling" || requests.Load() == 0 {
+		t.Errorf("connected as %q, %d times by the next proxy", got, requests.Load())
+	}
+}
+
 func TestSwapOtherServer(t *testing.T) {
 	c := testkit.Cluster(t)
 	cfg := c.User(t, "stays")

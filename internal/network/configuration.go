@@ -15,7 +15,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	apimeta "k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	ctrl "sigs.k8s.io/controller-runtime"
@@ -37,14 +36,13 @@ import (
 
 // Reasons of the condition of a Configuration.
 const (
-	ReasonConfigured      = "NetworkCIDRsConfigured"
-	ReasonWaiting         = "WaitingForNetworks"
-	ReasonNoCluster       = "NoRemoteCluster"
-	ReasonSecond          = networkingv1beta1.ReasonAnotherConfiguration
-	ReasonUnusable        = "UnusableCIDRs"
-	ReasonNameTaken       = "NameTaken"
-	ReasonDiffers         = "PeerNetworksDiffer"
-	localViewFieldManager = "liqo-configuration-local"
+	ReasonConfigured = "NetworkCIDRsConfigured"
+	ReasonWaiting    = "WaitingForNetworks"
+	ReasonNoCluster  = "NoRemoteCluster"
+	ReasonSecond     = networkingv1beta1.ReasonAnotherConfiguration
+	ReasonUnusable   = "UnusableCIDRs"
+	ReasonNameTaken  = "NameTaken"
+	ReasonDiffers    = "PeerNetworksDiffer"
 )
 
 // ConfigurationOptions say where the installation is.
@@ -55,7 +53,7 @@ type ConfigurationOptions struct {
 
 // SetupConfigurations registers the controller that allocates a free local prefix for each network of a peer.
 func SetupConfigurations(mgr ctrl.Manager, o ConfigurationOptions) error {
-	s := &configurations{client: mgr.GetClient(), installation: o.LiqoNamespace, followed: map[types.UID]time.Time{}}
+	s := &configurations{client: mgr.GetClient(), installation: o.LiqoNamespace, followed: map[types.UID]time.Time{}, held: map[types.UID]time.Time{}}
 	c := kube.NewController(mgr, kube.Options{Name: "configuration"}, s)
 	return c.Complete(c.Builder().
 		Owns(&ipamv1alpha1.Network{}).
@@ -70,8 +68,9 @@ func SetupConfigurations(mgr ctrl.Manager, o ConfigurationOptions) error {
 type configurations struct {
 	client       client.Client
 	installation string
-	// followed is when the networks of a Configuration followed the peer's report last. One worker uses it.
-	followed map[types.UID]time.Time
+	// followed is when the networks of a Configuration followed the peer's report last, held until when those of this cluster are not published
+	// there. One worker uses both.
+	followed, held map[types.UID]time.Time
 }
 
 // seeingOurs are all Configurations, when a network of this cluster changes.
@@ -94,14 +93,6 @@ func (s *configurations) requestsForOthers(ctx context.Context, obj client.Objec
 	})
 }
 
-// seeingProxy returns requests for all Configurations when the IP of the API server proxy changes.
-func (s *configurations) seeingProxy(ctx context.Context, ip client.Object) []reconcile.Request {
-	if ip.GetNamespace() != s.installation || ip.GetName() != names.APIServerProxyIP {
-		return nil
-	}
-	return s.requestsFor(ctx, func(*networkingv1beta1.Configuration) bool { return true })
-}
-
 func (s *configurations) requestsFor(ctx context.Context, which func(*networkingv1beta1.Configuration) bool) []reconcile.Request {
 	return kube.Requests(ctx, s.client, &networkingv1beta1.ConfigurationList{}, which)
 }
@@ -117,8 +108,8 @@ func (s *configurations) Sync(ctx context.Context, cfg *networkingv1beta1.Config
 const (
 	// followInterval is the minimum time between two changes that a peer causes by its reports.
 	followInterval = 30 * time.Second
-	// manyFollowed bounds the memory of these times.
-	manyFollowed = 1000
+	// manyTimes bounds the memory of the times of Configurations.
+	manyTimes = 1000
 )
 
 // followPeer changes spec.remote to what the peer reports, if spec.remote is what both agreed on before.
@@ -129,7 +120,7 @@ func (s *configurations) followPeer(ctx context.Context, cfg *networkingv1beta1.
 		return nil
 	}
 	next, differs := policy.NextNetworks(cfg.Spec.Remote, reported, cfg.Status.AgreedRemote)
-	if !differs || s.Next(cfg) > 0 {
+	if !differs || s.followDelay(cfg) > 0 {
 		return nil
 	}
 	changed := cfg.DeepCopy()
@@ -137,19 +128,35 @@ func (s *configurations) followPeer(ctx context.Context, cfg *networkingv1beta1.
 	if err := s.client.Patch(ctx, changed, client.MergeFromWithOptions(cfg, client.MergeFromWithOptimisticLock{})); err != nil {
 		return fmt.Errorf("following the networks of the peer: %w", err)
 	}
-	if len(s.followed) >= manyFollowed {
-		clear(s.followed)
-	}
-	s.followed[cfg.UID] = time.Now()
+	setTime(s.followed, cfg.UID, time.Now())
 	return kube.Wait(0, "spec.remote follows the networks that the peer reports")
 }
 
-// Next returns the delay until the networks of a peer may be followed again.
-func (s *configurations) Next(cfg *networkingv1beta1.Configuration) time.Duration {
+// setTime sets the time of a Configuration.
+func setTime(times map[types.UID]time.Time, uid types.UID, at time.Time) {
+	if len(times) >= manyTimes {
+		clear(times)
+	}
+	times[uid] = at
+}
+
+// followDelay returns the delay until the networks of a peer may be followed again, 0 if there is nothing to follow.
+func (s *configurations) followDelay(cfg *networkingv1beta1.Configuration) time.Duration {
 	if _, differs := policy.NextNetworks(cfg.Spec.Remote, cfg.Status.ReportedRemote, cfg.Status.AgreedRemote); !differs {
 		return 0
 	}
 	return max(followInterval-time.Since(s.followed[cfg.UID]), 0)
+}
+
+// Next returns the delay until the networks of a peer may be followed again, or those of this cluster are published.
+func (s *configurations) Next(cfg *networkingv1beta1.Configuration) time.Duration {
+	delay := s.followDelay(cfg)
+	if until, held := s.held[cfg.UID]; held {
+		if left := max(time.Until(until), time.Millisecond); delay == 0 || left < delay {
+			return left
+		}
+	}
+	return delay
 }
 
 // syncRemote writes the local prefixes into the status. A failure, which is retried, leaves the status as it is.
@@ -361,70 +368,6 @@ func (s *configurations) deleteNetworks(ctx context.Context, obj client.Object) 
 		return fmt.Errorf("deleting %s: %w", client.ObjectKeyFromObject(obj), err)
 	}
 	return nil
-}
-
-// showLocal sets the networks of this cluster if the user set none, and keeps its own values up to date.
-func (s *configurations) showLocal(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
-	_, owned := cfg.Annotations[names.AppliedHash+"."+localViewFieldManager]
-	if cfg.Spec.Local != nil && !owned {
-		return nil
-	}
-	local, complete, err := s.localConfig(ctx)
-	if err != nil || !complete {
-		return err // a watch reports what is granted
-	}
-	want := &networkingv1beta1.Configuration{
-		ObjectMeta: metav1.ObjectMeta{Namespace: cfg.Namespace, Name: cfg.Name},
-		Spec:       networkingv1beta1.ConfigurationSpec{Local: local},
-	}
-	_, err = kube.Ensure(ctx, s.client, want, kube.FieldManager(localViewFieldManager), kube.DecidedOf(cfg.UID))
-	return err
-}
-
-// localConfig returns the allocated networks of this cluster as published to peers; false while they are incomplete, or the API server proxy gets an
-// address of another network: who reaches it through the tunnel has to know both at the same time.
-func (s *configurations) localConfig(ctx context.Context) (*networkingv1beta1.ClusterConfig, bool, error) {
-	var list ipamv1alpha1.NetworkList
-	if err := s.client.List(ctx, &list, client.InNamespace(s.installation), client.HasLabels{names.NetworkType}); err != nil {
-		return nil, false, fmt.Errorf("listing the Networks of this cluster: %w", err)
-	}
-	slices.SortFunc(list.Items, func(a, b ipamv1alpha1.Network) int { return strings.Compare(a.Name, b.Name) })
-	out := &networkingv1beta1.ClusterConfig{}
-	for i := range list.Items {
-		n := &list.Items[i]
-		switch kind := n.Labels[names.NetworkType]; {
-		case n.Status.CIDR == "":
-		case kind == names.NetworkTypePod:
-			out.CIDR.Pod = append(out.CIDR.Pod, n.Status.CIDR)
-		case kind == names.NetworkTypeExternal:
-			out.CIDR.External = append(out.CIDR.External, n.Status.CIDR)
-		}
-	}
-	if len(out.CIDR.Pod) == 0 || len(out.CIDR.External) == 0 {
-		return nil, false, nil
-	}
-	proxy := &ipamv1alpha1.IP{}
-	err := s.client.Get(ctx, client.ObjectKey{Namespace: s.installation, Name: names.APIServerProxyIP}, proxy)
-	if apierrors.IsNotFound(err) {
-		return out, true, nil
-	}
-	if err != nil {
-		return nil, false, fmt.Errorf("reading the IP of the API server proxy: %w", err)
-	}
-	if isIn(proxy.Status.IP, out.CIDR.External) {
-		out.APIServerProxyIP = proxy.Status.IP
-		return out, true, nil
-	}
-	return out, !proxy.DeletionTimestamp.IsZero() || apimeta.IsStatusConditionFalse(proxy.Status.Conditions, ipamv1alpha1.ConditionAllocated), nil
-}
-
-// isIn reports whether one of the networks contains an address.
-func isIn(ip networkingv1beta1.IP, cidrs []networkingv1beta1.CIDR) bool {
-	addr, err := netip.ParseAddr(string(ip))
-	return err == nil && slices.ContainsFunc(cidrs, func(c networkingv1beta1.CIDR) bool {
-		p, err := netip.ParsePrefix(string(c))
-		return err == nil && p.Contains(addr)
-	})
 }
 
 // checkUsable validates the networks that a peer reports.

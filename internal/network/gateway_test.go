@@ -553,8 +553,14 @@ func TestGatewayReplicas(t *testing.T) {
 		}
 		return err
 	})
-	second = again(second, "10.0.0.9") // no replica that runs was a standby: the next ones do not wait for another pod
-	s.eventually(func() error { return reached("") })
+	next := s.run("rome", "10.0.0.10", "node-2")
+	testkit.Update(t, s.c.Client, second, func(p *corev1.Pod) { p.Finalizers = []string{"example.com/held"} })
+	if err := s.c.Client.Delete(t.Context(), second, client.GracePeriodSeconds(0)); err != nil {
+		t.Fatal(err)
+	}
+	s.eventually(func() error { return reached("") }) // the standby ends, too: the next replica does not wait for it
+	testkit.Update(t, s.c.Client, second, func(p *corev1.Pod) { p.Finalizers = nil })
+	second = next
 
 	scale("2", "1")
 	s.eventually(func() error {

@@ -254,8 +254,19 @@ func (s *wireguards[T]) reportReplicas(ctx context.Context, w *wireguard, pods [
 	if err != nil {
 		return false, client.IgnoreNotFound(err)
 	}
+	isHeld := func() bool {
+		holder := lease.Spec.HolderIdentity
+		return holder != nil && *holder != "" && *holder != election.Outside || slices.ContainsFunc(running, func(p corev1.Pod) bool {
+			return p.DeletionTimestamp.IsZero() && isStandby(&lease, p.Name)
+		})
+	}
+	if held = isHeld(); !held && *w.inner != nil { // the cache may not have the next holder yet
+		if err := s.keys.live.Get(ctx, client.ObjectKeyFromObject(&lease), &lease); err != nil {
+			return false, client.IgnoreNotFound(err)
+		}
+		held = isHeld()
+	}
 	holder := lease.Spec.HolderIdentity
-	held = holder != nil && *holder != "" && *holder != election.Outside || slices.ContainsFunc(electing, func(p corev1.Pod) bool { return isStandby(&lease, p.Name) })
 	if holder == nil || !metav1.IsControlledBy(&lease, w.Object) || !slices.ContainsFunc(electing, func(p corev1.Pod) bool { return p.Name == *holder }) {
 		return held, nil // until another takes over, nothing is better than what there is
 	}

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"net/netip"
+	"slices"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apimeta "k8s.io/apimachinery/pkg/api/meta"
@@ -67,13 +68,13 @@ func isTunnelProxy(proxy string) bool {
 
 // recognizesProxy reports whether the consumer knows that a proxy URL is that of the provider in the tunnel, also if it has an earlier address.
 func (a *Authentication) recognizesProxy(ctx context.Context, proxy string) (bool, error) {
-	identity := &authv1beta1.Identity{}
-	key := client.ObjectKey{Namespace: a.Consumer.Namespace, Name: a.identity}
-	if err := a.Consumer.Kube.Get(ctx, key, identity); client.IgnoreNotFound(err) != nil {
-		return false, a.Consumer.WrapWithCluster(fmt.Errorf("reading the Identity %s: %w", key, err))
+	var all authv1beta1.IdentityList
+	if err := a.Consumer.Kube.List(ctx, &all, client.InNamespace(a.Consumer.Namespace), client.MatchingLabels{names.RemoteClusterID: a.Provider.ID}); err != nil {
+		return false, a.Consumer.WrapWithCluster(fmt.Errorf("listing the Identities of the provider: %w", err))
 	}
-	tunnel := identity.Status.TunnelProxy
-	return tunnel != nil && tunnel.ConfiguredURL == proxy, nil
+	return slices.ContainsFunc(all.Items, func(i authv1beta1.Identity) bool {
+		return i.Status.TunnelProxy != nil && i.Status.TunnelProxy.ConfiguredURL == proxy
+	}), nil
 }
 
 // throughTunnel returns the URL of the provider's proxy, with its address as the consumer sees it.
