@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package deploy embeds the Helm chart, so that the CLI installs the version with which it was built.
+// Package deploy embeds the Helm chart: the CLI installs the version of its own build.
 package deploy
 
 import (

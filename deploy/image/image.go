@@ -78,8 +78,8 @@ func diffIDs(layer v1.Layer) []v1.Hash {
 	return []v1.Hash{id}
 }
 
-// layerContent returns the file system as a tar: the programs of a folder, the links to the first program, and /tmp. All files have one
-// modification time, so that equal content gives an equal digest.
+// layerContent returns the file system as a tar: the programs of a folder, the links to the first program, and /tmp. All files have one modification
+// time: equal content gives an equal digest.
 func layerContent(binaries string, modified time.Time) ([]byte, error) {
 	var buf bytes.Buffer
 	w := tar.NewWriter(&buf)

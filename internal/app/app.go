@@ -1,8 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package app composes the components into processes: one file per role, each a table of contents of the
-// controllers that run in it.
+// Package app composes the components into processes: one file per role, each a table of contents of the controllers of that role.
 package app
 
 import (
@@ -14,7 +13,7 @@ import (
 	"liqo.io/liqo/internal/app/program"
 )
 
-// aliases are the names of the original's binaries, which manifests written for it still run.
+// aliases are the names of the original's binaries. Manifests written for the original still run them.
 var aliases = map[string]string{
 	"liqo-controller-manager": "controller-manager",
 	"virtual-kubelet":         "virtual-kubelet",

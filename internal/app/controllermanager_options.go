@@ -340,8 +340,8 @@ func parseClasses(s string) []gatewayClass {
 	return out
 }
 
-// cachedKinds restricts the cache of the controller-manager: of Secrets only its own certificates, of Deployments only those
-// it creates, of volumes only the virtual ones.
+// cachedKinds restricts the cache of the controller-manager: of Secrets only its own certificates, of Deployments only its own, of volumes only the
+// virtual ones.
 func cachedKinds(liqoNamespace string) map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&corev1.Secret{}: {Namespaces: map[string]cache.Config{

@@ -130,8 +130,7 @@ func (o *fabricOptions) runFabric(ctx context.Context) error {
 	return mgr.Start(ctx)
 }
 
-// cachedKinds restricts the cache of a node's agent: its own pods, the Services of the API server and of its proxy, and rules of the
-// installation.
+// cachedKinds restricts the cache of a node's agent: its own pods, the Services of the API server and of the proxy, and rules of the installation.
 func (o *fabricOptions) cachedKinds() map[client.Object]cache.ByObject {
 	home := cache.ByObject{Namespaces: map[string]cache.Config{o.liqoNamespace: {}}}
 	services, slices := map[string]cache.Config{}, map[string]cache.Config{}

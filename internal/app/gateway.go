@@ -59,9 +59,9 @@ type gatewayOptions struct {
 // gatewayMemory bounds the growth of WireGuard's buffers, in bytes: a busy gateway should collect garbage rather than grow.
 const gatewayMemory = 192 << 20
 
-// giveWay sets SCHED_BATCH (see sched(7)) for processes that this goroutine starts: an arriving packet does not preempt the running thread before
-// the end of its time slice. An idle CPU handles the packet at once. Otherwise each datagram would interrupt its sender, and be read, encrypted and
-// sent alone, for several times the cost of a batch.
+// giveWay sets SCHED_BATCH (see sched(7)) for processes started by this goroutine: an arriving packet does not preempt the running thread before the
+// end of its time slice. An idle CPU handles the packet at once. Without SCHED_BATCH each datagram would interrupt its sender, and be read, encrypted
+// and sent alone, for several times the cost of a batch.
 func giveWay() error {
 	runtime.LockOSThread() // processes inherit the policy from threads
 	attr, err := unix.SchedGetAttr(0, 0)
@@ -75,8 +75,8 @@ func giveWay() error {
 	return nil
 }
 
-// withParentDeath makes the runtime of a command check its threads each 10 ms. Otherwise its monitor thread (sysmon) sleeps when idle, and the next
-// system call wakes it: once per packet of a sparse flow, which adds latency. The setting also prints a line on stderr each 25 days, the longest
+// withParentDeath makes the runtime of a command check its threads each 10 ms. By default the monitor thread (sysmon) sleeps when idle, and the next
+// system call wakes it: once per packet of a sparse flow, a source of latency. The setting also prints a line on stderr each 25 days, the longest
 // possible interval; on a machine with a longer uptime the first line is printed at once.
 func withParentDeath(cmd *exec.Cmd) *exec.Cmd {
 	const name = "GODEBUG"
@@ -92,8 +92,8 @@ func withParentDeath(cmd *exec.Cmd) *exec.Cmd {
 	return cmd
 }
 
-// newGatewayCommand returns the program of a gateway, which terminates the tunnel to a peer. Its permissions are the ClusterRoles of
-// the chart that are named after it.
+// newGatewayCommand returns the program of a gateway, an end of the tunnel to a peer. The permissions of gateways are the ClusterRoles of the chart
+// named after the gateway.
 func newGatewayCommand() *cobra.Command {
 	o := &gatewayOptions{}
 	cmd := &cobra.Command{
@@ -240,8 +240,8 @@ func (o *gatewayOptions) runGateway(ctx context.Context) error {
 	return mgr.Start(running)
 }
 
-// threadCount returns GOMAXPROCS, where procs is its default: half of them, unless the user sets it. A packet passes from goroutine to goroutine, and
-// waking a thread for the next step takes longer than the step.
+// threadCount returns GOMAXPROCS, where procs is its default: half of procs, unless the user sets GOMAXPROCS. A packet passes from goroutine to
+// goroutine, and waking a thread for the next step takes longer than the step.
 func threadCount(setting string, procs int) int {
 	if n, err := strconv.Atoi(setting); err == nil && n > 0 {
 		return procs // the Go runtime has applied the setting
@@ -249,7 +249,7 @@ func threadCount(setting string, procs int) int {
 	return max(1, procs/2)
 }
 
-// cachedKinds restricts the cache of a gateway to the objects that it may read.
+// cachedKinds restricts the cache of a gateway to the objects readable by its roles.
 func (o *gatewayOptions) cachedKinds() map[client.Object]cache.ByObject {
 	own := cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}}}
 	rules := cache.ByObject{Namespaces: map[string]cache.Config{o.Namespace: {}, o.LiqoNamespace: {}}}

@@ -32,8 +32,7 @@ type proxyOptions struct {
 	profiling                     program.Profiling
 }
 
-// newProxyCommand returns the proxy through which peers reach the API server. It has no permissions and no
-// token.
+// newProxyCommand returns the proxy between peers and the API server. The proxy has no permissions and no token.
 func newProxyCommand() *cobra.Command {
 	o := &proxyOptions{}
 	cmd := &cobra.Command{

@@ -28,8 +28,8 @@ import (
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,verbs=list
 // +kubebuilder:rbac:groups=rbac.authorization.k8s.io,resources=rolebindings,resourceNames=liqo-binding-liqo-tenant-replication;liqo-binding-liqo-tenant-secrets,verbs=patch
 
-// newUninstallerCommand returns the program that refuses while Liqo is in use, and then removes the objects
-// that controllers would otherwise recreate.
+// newUninstallerCommand returns the program for the removal of Liqo. The program refuses while Liqo is in use, and then removes the objects that
+// controllers would otherwise recreate.
 func newUninstallerCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "uninstaller",

@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package benchmark measures connections: what they receive in a time, and how long round trips take. `liqoctl bench` runs its server
-// and its client in pods.
+// Package benchmark measures connections: received bytes in a time, and round-trip times. `liqoctl bench` runs the server and the client of this
+// package in pods.
 package benchmark
 
 import (
@@ -52,7 +52,7 @@ func Send(to io.Writer) {
 	}
 }
 
-// Receive measures what arrives on connections, whose other ends send, and closes them. The warm-up ends early, too, when the limit has arrived.
+// Receive measures the bytes received on connections to senders, and closes the connections. The warm-up ends early, too, when the limit has arrived.
 func Receive(ctx context.Context, conns []net.Conn, l Limits) (Rate, error) {
 	r := &receiver{enough: make(chan struct{}, 1), failed: make(chan error, 1)}
 	var reading sync.WaitGroup
@@ -112,7 +112,7 @@ func (r *receiver) readAll(c net.Conn) {
 	}
 }
 
-// waitFor waits for a time, or until as many bytes more have arrived, if that is not 0. It returns why connections cannot be measured.
+// waitFor waits for a time, or until most further bytes have arrived, if most is not 0. It returns why connections cannot be measured.
 func (r *receiver) waitFor(ctx context.Context, long time.Duration, most int64) error {
 	if most > 0 {
 		r.limit.Store(r.received.Load() + most)
@@ -138,7 +138,7 @@ func (r *receiver) waitFor(ctx context.Context, long time.Duration, most int64) 
 // Echo returns what a connection receives.
 func Echo(c net.Conn) { _, _ = io.Copy(c, c) }
 
-// RoundTrips returns the times, in seconds, of small requests on a connection whose other end echoes, one after the other.
+// RoundTrips returns the times, in seconds, of small requests on a connection to an echo server, one after another.
 func RoundTrips(c net.Conn, long time.Duration) ([]float64, error) {
 	if err := c.SetDeadline(time.Now().Add(WarmUp + long + answerTimeout)); err != nil {
 		return nil, err

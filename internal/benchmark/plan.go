@@ -15,7 +15,7 @@ import (
 
 const (
 	dialTimeout = 10 * time.Second
-	// connectTimeout is how long a client tries to reach its targets, which become reachable a while after they are ready.
+	// connectTimeout is how long a client tries to reach its targets. Targets become reachable a while after they are ready.
 	connectTimeout = time.Minute
 	retryPause     = time.Second
 	answerTimeout  = 10 * time.Second
@@ -72,7 +72,7 @@ func serveConnection(ctx context.Context, c net.Conn, token string) {
 	}
 }
 
-// Plan is what a client measures. Targets take turns, so that all meet the same load of the machines.
+// Plan is the work of a client. Targets take turns: all meet the same load of the machines.
 type Plan struct {
 	Token  string `json:"token"`
 	Limits Limits `json:"limits"`
@@ -110,8 +110,8 @@ const (
 	leastTrip, mostTrip = 1e-9, 3600
 )
 
-// ParseResults reads the results of Measure. Those of a pod in another cluster may be anything: they are refused unless they are what the
-// plan asks for.
+// ParseResults reads the results of Measure. The results of a pod in another cluster are untrusted: ParseResults refuses all but the results of the
+// plan.
 func (p Plan) ParseResults(text string) ([]Measured, error) {
 	var results []Measured
 	if len(text) > mostText {
@@ -155,12 +155,12 @@ type Spread struct {
 	P99   float64 `json:"p99Seconds"`
 }
 
-// SpreadOf sums up times in seconds, of which there is at least one.
+// SpreadOf sums up times in seconds, at least one.
 func SpreadOf(seconds []float64) *Spread {
 	return &Spread{Count: len(seconds), P50: Quantile(seconds, 0.5), P90: Quantile(seconds, 0.9), P99: Quantile(seconds, 0.99)}
 }
 
-// Measure carries out a plan. Its results are in the order of the targets. A target that failed is left out of what follows.
+// Measure carries out a plan. Its results are in the order of the targets. A failed target is left out of the later measurements.
 func Measure(ctx context.Context, p Plan) []Measured {
 	dialer := net.Dialer{Timeout: dialTimeout}
 	return p.measureTargets(ctx, func(target string) (net.Conn, error) { return dialer.DialContext(ctx, "tcp", target) })
@@ -214,7 +214,7 @@ func (p Plan) measureTargets(ctx context.Context, dial func(target string) (net.
 	return results
 }
 
-// openConnections returns connections to a target that does what it is asked for. It tries again until ctx ends.
+// openConnections returns connections after sending the token and the request to the target. It tries again until ctx ends.
 func (p Plan) openConnections(ctx context.Context, dial func() (net.Conn, error), ask byte, count int) ([]net.Conn, error) {
 	var conns []net.Conn
 	for len(conns) < count {

@@ -64,7 +64,7 @@ func Run(ctx context.Context, o Options) error {
 	return err
 }
 
-// pageOf returns the part of the reference about a command, or about its group if the reference does not list it.
+// pageOf returns the part of the reference about a command, or about the group of a hidden command.
 func pageOf(cmd *cobra.Command) string {
 	for cmd.Hidden {
 		cmd = cmd.Parent()

@@ -25,7 +25,7 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// deletable is a kind of which the command delete removes one object.
+// deletable is a kind whose objects the command delete removes.
 type deletable struct {
 	use     string
 	aliases []string
@@ -131,8 +131,8 @@ func runDelete(ctx context.Context, c *cluster.Session, o *deletion, d *deletabl
 	return nil
 }
 
-// findDeletable finds the object in the namespace given by the user, else in the namespace of the kubeconfig's context, else in the
-// only namespace that has one: most objects are in tenant namespaces.
+// findDeletable finds the object in the namespace given by the user, else in the namespace of the kubeconfig's context, else in the only namespace
+// with such an object: most objects are in tenant namespaces.
 func findDeletable(ctx context.Context, c *cluster.Session, cl client.Reader, o *deletion, d *deletable, name string) (client.Object, error) {
 	namespace, err := c.ResourceNamespace(o.namespace)
 	if err != nil {

@@ -42,7 +42,7 @@ func writeDocs(c *cluster.Session, o *docsOptions) error {
 	if err := os.MkdirAll(o.dir, 0o755); err != nil {
 		return fmt.Errorf("making the folder: %w", err)
 	}
-	root := newRootCommand(c) // a fresh one, on which no command line was parsed
+	root := newRootCommand(c) // a new command, without a parsed command line
 	root.DisableAutoGenTag, root.CompletionOptions.DisableDefaultCmd = true, true
 	if err := o.writePages(root); err != nil {
 		return fmt.Errorf("writing the pages: %w", err)

@@ -14,8 +14,7 @@ import (
 	"liqo.io/liqo/internal/ctl/install"
 )
 
-// effectRule names flags that have no effect in combination with other flags. They are accepted, since scripts use them, with a
-// warning.
+// effectRule names flags without effect in combination with other flags. The flags are accepted, since scripts use them, with a warning.
 type effectRule struct {
 	// flags are patterns of names.
 	flags []string

@@ -51,8 +51,8 @@ import (
 // +kubebuilder:rbac:groups=discovery.k8s.io,namespace=offloaded,resources=endpointslices,verbs=get;list;watch
 // +kubebuilder:rbac:groups=networking.k8s.io,namespace=offloaded,resources=ingresses;networkpolicies,verbs=get;list;watch
 
-// kubeletOptions are the flags of the virtual kubelet. Names and defaults are those of the original; manifests
-// contain them, so flags without a meaning yet are accepted.
+// kubeletOptions are the flags of the virtual kubelet. Names and defaults are the original's; manifests contain them, so flags without a meaning yet
+// are accepted.
 type kubeletOptions struct {
 	virtualkubelet.Options
 	nodeIP, home, foreign, certificate string
@@ -61,7 +61,7 @@ type kubeletOptions struct {
 	claimWorkers                       int
 	peerCache                          string
 	localPods                          []string
-	// configMaps and its neighbours are the flags of one kind each.
+	// configMaps and the following fields are the flags of one kind each.
 	configMaps, secrets, ingresses, services, events                reflectionFlags
 	networkPolicies                                                 reflectionFlags
 	resources                                                       []string
@@ -291,8 +291,7 @@ func (o *kubeletOptions) parseFlags() error {
 	return nil
 }
 
-// readAPIServer returns the port of the API server as pods of this cluster see it, unless the flags set its
-// address.
+// readAPIServer returns the port of the API server as seen by pods of this cluster, unless the flags set the address.
 func (o *kubeletOptions) readAPIServer() error {
 	port := os.Getenv("KUBERNETES_SERVICE_PORT")
 	if o.apiServerHost != "" && o.apiServerPort != "" {

@@ -38,7 +38,7 @@ func awaitAnswer(ctx context.Context, cfg *rest.Config, health string) error {
 	for {
 		err := server.RESTClient().Get().AbsPath("/version").Do(ctx).Error()
 		if !kube.IsTransient(err) {
-			return nil // other errors are reported by the first caller that meets them
+			return nil // other errors are reported by the first failing caller
 		}
 		if !waits {
 			waits = true

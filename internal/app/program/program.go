@@ -54,8 +54,7 @@ func Complete(cmd *cobra.Command) *cobra.Command {
 	return cmd
 }
 
-// RootsOnDemand is the annotation of a role that calls PublicRoots itself, on demand: few roles need the roots, which take
-// half a MiB.
+// RootsOnDemand is the annotation of a role that calls PublicRoots on demand: few roles need the roots, half a MiB of memory.
 const RootsOnDemand = "roots-on-demand"
 
 // PublicRoots has public certificate authorities trusted where the system names none: the image is scratch.
@@ -143,8 +142,7 @@ func LeaveGarbage() {
 	debug.SetGCPercent(percentOf(live[0].Value.Uint64()))
 }
 
-// collection becomes garbage in the next cycle. It is too large for the tiny allocator, where it would share
-// its memory with live objects.
+// collection becomes garbage in the next cycle. The type is too large for the tiny allocator, where an instance would share memory with live objects.
 type collection [32]byte
 
 // percentOf rounds the live heap up to 4 MiB: the runtime does not collect a heap smaller than 4 MiB times
@@ -161,16 +159,15 @@ func LimitMemory() {
 	}
 }
 
-// Alone reports whether this process is PID 1 of its container, the case that Keep is for.
+// Alone reports whether this process is PID 1 of its container, the case for Keep.
 func Alone() bool { return os.Getpid() == 1 }
 
-// Settled is the minimum uptime of a process for an immediate restart. After a shorter one the kubelet restarts the container with its
-// backoff.
+// Settled is the minimum uptime of a process for an immediate restart. After a shorter uptime the kubelet restarts the container with backoff.
 const Settled = 10 * time.Second
 
-// Keep runs the command in a child process until the child exits or ctx ends. If the child is killed or panics, it is restarted at once,
-// provided that it had settled: the kubelet notices the end of a container only once per second, and backs off for 10 s the second time.
-// Keep returns nil, or the *exec.ExitError of the last child, which has logged the reason.
+// Keep runs the command in a child process until the child exits or ctx ends. If a settled child is killed or panics, Keep restarts the child at
+// once: the kubelet notices the end of a container only once per second, and backs off for 10 s the second time. Keep returns nil, or the
+// *exec.ExitError of the last child. The child has logged the reason.
 func Keep(ctx context.Context, settled time.Duration, command func() *exec.Cmd) error {
 	for {
 		began := time.Now()

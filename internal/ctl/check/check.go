@@ -94,8 +94,8 @@ func (o *options) runCheck(ctx context.Context, c *cluster.Session, waits bool) 
 	return ui.Fail("%d of %d checks failed", report.Failed, report.Count()).See("docs/info.md#find-what-is-wrong")
 }
 
-// waitForReport returns the first healthy report, or the last one after the time of --wait. Leaders renew their Leases every few seconds,
-// so watching these repeats the checks also for what is not watched.
+// waitForReport returns the first healthy report, or the last report after the time of --wait. Leaders renew their Leases every few seconds: watching
+// Leases also repeats the checks of unwatched facts.
 func (o *options) waitForReport(ctx context.Context, g *Gatherer) (report *diagnose.Report, err error) {
 	if o.wait <= 0 {
 		return o.newReport(ctx, g)

@@ -36,7 +36,7 @@ type Gatherer struct {
 	// Config and Client are the connection.
 	Config *rest.Config
 	Client client.WithWatch
-	// Reader is what facts are read from: Client, or what keeps objects by watches.
+	// Reader is the source of facts: Client, or a cache filled by watches.
 	Reader    client.Reader
 	session   *cluster.Session
 	namespace string
@@ -59,7 +59,7 @@ func NewGatherer(ctx context.Context, c *cluster.Session, namespace string) (*Ga
 	return &Gatherer{Config: cfg, Client: kube, Reader: kube, session: c, namespace: namespace, clock: clock}, nil
 }
 
-// GatherFacts lists each kind once. A kind that cannot be listed is unreadable; the rules that need it are not applied.
+// GatherFacts lists each kind once. A kind that cannot be listed is unreadable; rules for this kind are not applied.
 func (g *Gatherer) GatherFacts(ctx context.Context) (*diagnose.Facts, error) {
 	r := facts.NewReader(g.Reader, g.namespace)
 	in, ofChart := client.InNamespace(g.namespace), client.MatchingLabels{names.AppPartOf: "liqo"}
@@ -146,7 +146,7 @@ func (g *Gatherer) gatherPreflight(ctx context.Context) (*diagnose.Facts, error)
 	return f, nil
 }
 
-// listCNISettings lists the settings of Cilium, in clusters that run it.
+// listCNISettings lists the settings of Cilium, in clusters with Cilium.
 func listCNISettings(ctx context.Context, r *facts.Reader) error {
 	if !slices.ContainsFunc(r.Facts.DaemonSets, func(d appsv1.DaemonSet) bool { return d.Name == policy.CiliumDaemonSet }) {
 		return nil
@@ -157,7 +157,7 @@ func listCNISettings(ctx context.Context, r *facts.Reader) error {
 	return err
 }
 
-// ListKind lists a kind. One that cannot be listed is unreadable, except at the end of ctx.
+// ListKind lists a kind. A kind that cannot be listed is unreadable, except at the end of ctx.
 func (g *Gatherer) ListKind(ctx context.Context, f *diagnose.Facts, name string, list client.ObjectList, opts ...client.ListOption) error {
 	r := facts.Reader{Client: g.Reader, Facts: f}
 	return r.List(ctx, facts.Kind{Name: name, List: list, Opts: opts})

@@ -19,7 +19,7 @@ type ServerClock struct {
 	at    time.Time     // when it was received
 }
 
-// NewServerClock returns the clock of the API server of a connection, which it observes from now on.
+// NewServerClock returns the clock of the API server of a connection, and observes the connection from now on.
 func NewServerClock(cfg *rest.Config) *ServerClock {
 	c := &ServerClock{}
 	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return observer{c, next} })
@@ -45,8 +45,8 @@ func (c *ServerClock) Skew() time.Duration {
 // answerTTL is the time to live of an answer: clocks drift, and are set.
 const answerTTL = time.Minute
 
-// noteDate takes an answer into account: one that is more precise than the last, that contradicts it, or that comes when the last is old. Date has
-// whole seconds, which are on average half a second late.
+// noteDate takes an answer into account if the answer is more precise than the last, contradicts the last, or comes when the last is old. Date has
+// whole seconds, on average half a second late.
 func (c *ServerClock) noteDate(date, sent, received time.Time) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -1,7 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package cluster holds what the commands share: the run of the program, one or two clusters with their clients, permission checks, waits and deletions.
+// Package cluster has the shared parts of commands: the run of the program, one or two clusters with their clients, permission checks, waits and
+// deletions.
 package cluster
 
 import (
@@ -30,7 +31,7 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// ClusterFlags hold how to reach one of two clusters, and the namespaces in it.
+// ClusterFlags select one of two clusters, and the namespaces in the cluster.
 type ClusterFlags struct {
 	Kube                     *genericclioptions.ConfigFlags
 	Namespace, LiqoNamespace string
@@ -38,8 +39,8 @@ type ClusterFlags struct {
 	ChosenBy string
 }
 
-// NewKubeFlags returns the flags of kubectl that choose a cluster, without --proxy-url, which means the proxy of the clusters in
-// commands that peer.
+// NewKubeFlags returns the flags of kubectl that choose a cluster. --proxy-url is left out: in commands that peer, --proxy-url means the proxy of the
+// clusters.
 func NewKubeFlags() *genericclioptions.ConfigFlags {
 	flags := genericclioptions.NewConfigFlags(true)
 	flags.ProxyURL = nil
@@ -181,7 +182,7 @@ func sameCluster(format string, args ...any) error {
 		Hint("The second cluster is that of --remote-kubeconfig or --remote-context")
 }
 
-// NewCluster returns a cluster from its flags, without any request to it.
+// NewCluster returns a cluster from its flags, without any request to the cluster.
 func (c *Session) NewCluster(ctx context.Context, name string, flags *ClusterFlags) (*Cluster, error) {
 	cfg, err := configOf(flags.Kube)
 	if err != nil {
@@ -198,7 +199,7 @@ func (c *Session) NewCluster(ctx context.Context, name string, flags *ClusterFla
 	}, nil
 }
 
-// explainUnusable adds the flags that select another kubeconfig to the error about an unusable one.
+// explainUnusable adds the flags that select another kubeconfig to the error about an unusable kubeconfig.
 func explainUnusable(err error, chosenBy string) error {
 	return ui.Fail("%w", err).Hint("The cluster is chosen by %s", cmp.Or(chosenBy, "--kubeconfig and --context"))
 }
@@ -289,8 +290,8 @@ func CheckDifferent(local, remote *Cluster) error {
 	return nil
 }
 
-// FindNamespace finds the tenant namespace of the other cluster. A user who may not list namespaces may have been given the one with
-// the default name.
+// FindNamespace finds the tenant namespace of the other cluster. A user who may not list namespaces may have access to the namespace with the default
+// name.
 func (s *Cluster) FindNamespace(ctx context.Context, other string) error {
 	if s.Asked != "" {
 		s.Namespace = s.Asked
@@ -320,7 +321,7 @@ func (s *Cluster) FindNamespace(ctx context.Context, other string) error {
 	return client.IgnoreNotFound(err)
 }
 
-// EnsureNamespace creates the namespace of an object if it is the tenant namespace of the other cluster and is missing.
+// EnsureNamespace creates the namespace of an object if the namespace is the tenant namespace of the other cluster and is missing.
 func (s *Cluster) EnsureNamespace(ctx context.Context, c *Session, of client.Object) error {
 	ns := s.MissingNamespace(c, of)
 	if ns == nil {

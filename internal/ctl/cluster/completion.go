@@ -27,7 +27,7 @@ import (
 // arguments that are files.
 const completionTimeout = 2 * time.Second
 
-// FlagCompletion returns the completion of a flag by its type or its name, nil for none.
+// FlagCompletion returns the completion of a flag by type or name, nil for none.
 func (c *Session) FlagCompletion(f *pflag.Flag) cobra.CompletionFunc {
 	if of, ok := f.Value.(*Choice); ok {
 		return cobra.FixedCompletions(of.allowed, cobra.ShellCompDirectiveNoFileComp)

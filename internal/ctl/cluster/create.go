@@ -68,8 +68,8 @@ func (c *Session) WithOneArgument(o *Creation, cmd *cobra.Command, run func(ctx 
 	return cmd
 }
 
-// ForPeer returns a command that creates a single object in the tenant namespace of the peer, which must exist, or in another
-// namespace given by the user. Printing an object with an explicit namespace needs no cluster.
+// ForPeer returns a command that creates a single object in the tenant namespace of the peer, which must exist, or in another namespace given by the
+// user. Printing an object with an explicit namespace needs no cluster.
 func (c *Session) ForPeer(o *Creation, cmd *cobra.Command, run func(ctx context.Context, cluster client.WithWatch, key client.ObjectKey) error) *cobra.Command {
 	cmd.Args = CheckArguments(cobra.ExactArgs(1), checkNodeName)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
@@ -90,8 +90,7 @@ func (c *Session) ForPeer(o *Creation, cmd *cobra.Command, run func(ctx context.
 	return cmd
 }
 
-// tenantNamespace returns the tenant namespace of a peer. A user who may not list namespaces may have been given the one with the
-// default name.
+// tenantNamespace returns the tenant namespace of a peer. A user who may not list namespaces may have access to the namespace with the default name.
 func tenantNamespace(ctx context.Context, cluster client.WithWatch, id string) (string, error) {
 	s := &Cluster{Kube: cluster}
 	if err := s.FindNamespace(ctx, id); err != nil {
@@ -131,7 +130,7 @@ func (c *Session) RestMapper(ctx context.Context) (apimeta.RESTMapper, error) {
 // readiness returns a Pending with the missing condition of an object.
 type readiness func(ctx context.Context, cl client.Reader, obj client.Object) error
 
-// CreateAndWait prints the object, or applies it and waits until it is ready.
+// CreateAndWait prints the object, or applies the object and waits until it is ready.
 func (c *Session) CreateAndWait(ctx context.Context, o *Creation, obj client.Object, created, isReady string, ready readiness) error {
 	c.SetCommonMetadata(obj)
 	if o.IsRequested() {
@@ -157,8 +156,8 @@ func (c *Session) CreateAndWait(ctx context.Context, o *Creation, obj client.Obj
 	})
 }
 
-// ApplyObject creates or updates an object, also one that another client created. An object of the same name that is being deleted is
-// awaited first.
+// ApplyObject creates or updates an object, also an object created by another client. ApplyObject first waits for the end of an object of the same
+// name that is being deleted.
 func ApplyObject(ctx context.Context, c client.WithWatch, obj client.Object, opts ...kube.EnsureOption) error {
 	opts = append(opts, kube.FieldManager(names.CLIFieldManager))
 	for {
@@ -224,8 +223,8 @@ func (o *Generation) AddFlags(cmd *cobra.Command) {
 	cmd.Flags().DurationVar(&o.timeout, "timeout", 2*time.Minute, "How long all of it may take")
 }
 
-// PrintGenerated prints an object for another cluster. The object has no namespace unless the user gives one: the namespace of the
-// local context means nothing at the other cluster.
+// PrintGenerated prints an object for another cluster. The object has no namespace unless the user gives one: the namespace of the local context
+// means nothing in the other cluster.
 func (c *Session) PrintGenerated(o *Generation, obj client.Object) error {
 	if o.Namespace != corev1.NamespaceDefault {
 		obj.SetNamespace(o.Namespace)
@@ -243,7 +242,7 @@ func (o *Generation) WithTimeout(run func(ctx context.Context) error) func(*cobr
 	}
 }
 
-// Retrieval holds the common options of the get commands, which print one raw value.
+// Retrieval holds the common options of the get commands. A get command prints one raw value.
 type Retrieval struct {
 	Placement
 	Peer    string

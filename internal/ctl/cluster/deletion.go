@@ -117,13 +117,13 @@ func timeToEnd(pod *corev1.Pod, now time.Time) time.Duration {
 	return max(0, min(pod.DeletionTimestamp.Sub(now), grace))
 }
 
-// hasEnded reports whether nothing of a pod runs any more, by the status that its node wrote.
+// hasEnded reports whether no container of a pod runs any more, by the status written by the node.
 func hasEnded(obj client.Object) bool {
 	phase := obj.(*corev1.Pod).Status.Phase
 	return phase == corev1.PodSucceeded || phase == corev1.PodFailed
 }
 
-// HeldBy waits until the pods in a terminating namespace are gone, and returns one that may never be confirmed, nil for none.
+// HeldBy waits until the pods in a terminating namespace are gone. It returns a pod whose end may never be confirmed, nil for none.
 func (s *Cluster) HeldBy(ctx context.Context, ns *corev1.Namespace) (client.Object, error) {
 	pods := &corev1.PodList{}
 	if err := s.Kube.List(ctx, pods, client.InNamespace(ns.Name)); err != nil {
@@ -140,13 +140,13 @@ func (s *Cluster) HeldBy(ctx context.Context, ns *corev1.Namespace) (client.Obje
 	return nil, nil
 }
 
-// PermissionsFor returns the permissions for actions, in a namespace unless it is that of the peer or of Liqo.
+// PermissionsFor returns the permissions for actions. The namespace is for objects outside of the tenant namespace and of the Liqo namespace.
 func (s *Cluster) PermissionsFor(in string, actions ...string) []Permission {
 	return PermissionsFor(Namespaces{Tenant: s.Namespace, Liqo: s.LiqoNamespace, Object: in}, actions...)
 }
 
-// RequirePermissions is the permission check of the preflight: it fails, before the first change, with all permissions that the user
-// lacks. For a new object in the missing tenant namespace, the user has to be allowed to create that, too.
+// RequirePermissions is the permission check of the preflight: before the first change, it fails with all permissions that the user lacks. A new
+// object in the missing tenant namespace also requires the permission to create the namespace.
 func (s *Cluster) RequirePermissions(ctx context.Context, wanted ...Permission) error {
 	isNew := func(p Permission) bool { return p.Verb == "create" && p.Namespace == s.Namespace }
 	if s.WholeCluster().Missing && slices.ContainsFunc(wanted, isNew) {

@@ -19,8 +19,8 @@ import (
 // A client discovers kinds when a group is needed first. Discovery requests do not have the context of the caller:
 // an API server that accepts connections and does not answer would block the command forever.
 
-// patientDiscovery bounds a discovery request, lateDiscovery one after the end of the command's own time (of a rollback). A server
-// that never answered is not retried: the address may be wrong.
+// patientDiscovery bounds a discovery request, lateDiscovery a request after the end of the command's own time (of a rollback). A server that never
+// answered is not retried: the address may be wrong.
 const (
 	patientDiscovery = 30 * time.Second
 	lateDiscovery    = 10 * time.Second

@@ -73,7 +73,7 @@ func (c *Session) RunOrPrint(ctx context.Context, o *DryRunOptions, heading stri
 	return c.printPages(o.OutputFormat(), heading, pages...)
 }
 
-// KeepObject records in a dry run that an object stays as it is.
+// KeepObject records in a dry run that an object stays unchanged.
 func KeepObject(cluster client.Client, obj client.Object) error {
 	if dry, ok := cluster.(*DryRunClient); ok {
 		return dry.Keep(obj)
@@ -81,13 +81,13 @@ func KeepObject(cluster client.Client, obj client.Object) error {
 	return nil
 }
 
-// manifestPage holds the objects to write to one of two clusters, or to delete from it.
+// manifestPage holds the objects to write to one of two clusters, or to delete from the cluster.
 type manifestPage struct {
 	*Cluster
 	entries []client.Object
 }
 
-// addWrites adds the objects that a dry run recorded: the deletions, or all other writes. The rest are warnings.
+// addWrites adds the objects recorded by a dry run: the deletions, or all other writes. The rest are warnings.
 func (p *manifestPage) addWrites(deletions bool) error {
 	for _, w := range p.Kube.(*DryRunClient).Writes() {
 		name := w.Object.GetKind() + " " + strings.TrimPrefix(client.ObjectKeyFromObject(w.Object).String(), "/")
@@ -139,8 +139,8 @@ func writtenFields(written *unstructured.Unstructured, scheme *runtime.Scheme) (
 	return obj, nil
 }
 
-// printPages prints the objects of each cluster below a line with its name. In JSON, each cluster is a key with a List as its value. An
-// object that controllers complete must not be applied: it is a comment, and no item of a List.
+// printPages prints the objects of each cluster below a line with the name of the cluster. In JSON, each cluster is a key with a List as its value.
+// An object completed by controllers must not be applied: it is a comment, and no item of a List.
 func (c *Session) printPages(format, heading string, pages ...*manifestPage) error {
 	if format == "json" {
 		return c.printLists(pages)

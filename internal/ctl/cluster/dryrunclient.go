@@ -1,12 +1,12 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// This file has the client of a dry run: it records writes instead of sending them, so that the code of a command needs no second
-// version that predicts them.
+// This file has the client of a dry run: the client records writes instead of sending them. The code of a command needs no second version that
+// predicts the writes.
 //
-// The API server validates each write by a server-side dry run, unless the write depends on another one that did not happen: an object
-// in a namespace that is only recorded, or with a value that a controller assigns. Later reads return the recorded objects. Nothing is
-// known of what controllers would do: waits end at once (await.Skipped), and the placeholder Assigned stands for their values.
+// The API server validates each write by a server-side dry run, unless the write depends on an earlier write that did not happen: an object in a
+// namespace that is only recorded, or with a value assigned by a controller. Later reads return the recorded objects. The results of controllers are
+// not known: waits end at once (await.Skipped), and the placeholder Assigned stands for values of controllers.
 
 package cluster
 
@@ -49,7 +49,7 @@ const (
 	Create WriteVerb = "create"
 	Update WriteVerb = "update"
 	Delete WriteVerb = "delete"
-	// Keep is the verb of an object that a command wants as it is.
+	// Keep is the verb of an object that is already as a command wants it.
 	Keep WriteVerb = "keep"
 )
 
@@ -72,7 +72,7 @@ type DryRunClient struct {
 	writes []*RecordedWrite
 }
 
-// NewDryRunClient returns a client that reads by the given one.
+// NewDryRunClient returns a client that reads by the given client.
 func NewDryRunClient(of client.WithWatch) *DryRunClient { return &DryRunClient{WithWatch: of} }
 
 // SkipsWaits marks the client for package await: nothing that the command waits for will happen.
@@ -85,7 +85,7 @@ func (c *DryRunClient) Writes() []*RecordedWrite {
 	return slices.Clone(c.writes)
 }
 
-// Keep records an object that the cluster has as the command wants it.
+// Keep records an object that is already as the command wants it.
 func (c *DryRunClient) Keep(obj client.Object) error {
 	sent, w, err := c.prepareWrite(obj)
 	if err == nil && w == nil {
@@ -110,7 +110,7 @@ func (c *DryRunClient) Get(ctx context.Context, key client.ObjectKey, obj client
 	return c.WithWatch.Get(ctx, key, obj, opts...)
 }
 
-// List returns the objects after the recorded writes. Of field selectors it knows those of name and namespace.
+// List returns the objects after the recorded writes. The only field selectors are name and namespace.
 func (c *DryRunClient) List(ctx context.Context, list client.ObjectList, opts ...client.ListOption) error {
 	if err := c.WithWatch.List(ctx, list, opts...); err != nil {
 		return err
@@ -298,7 +298,7 @@ func (c *DryRunClient) prepareWrite(obj client.Object) (*unstructured.Unstructur
 	return sent, c.findWrite(kind, client.ObjectKeyFromObject(obj)), nil
 }
 
-// writeObject validates a write and records it. The API server computes the result of the first write of an object, if it can.
+// writeObject validates a write and records it. The API server computes the result of the first write of an object, if possible.
 func (c *DryRunClient) writeObject(ctx context.Context, w, earlier *RecordedWrite, obj client.Object, send func(now *unstructured.Unstructured) error) error {
 	_, incomplete := RevealAssigned(w.now.Object)
 	validates := !incomplete && !c.isVirtual(w.now.GetNamespace())
@@ -337,7 +337,7 @@ func (c *DryRunClient) validateResult(ctx context.Context, earlier *RecordedWrit
 // isNew reports whether the cluster has no object of the name.
 func (w *RecordedWrite) isNew() bool { return w.Verb == Create && !w.Replaces }
 
-// isGone reports whether an object would be gone, by its write or else with its namespace.
+// isGone reports whether an object would be gone, by the recorded write or else with its namespace.
 func (c *DryRunClient) isGone(w *RecordedWrite, obj client.Object) bool {
 	return w != nil && w.now == nil || w == nil && c.isVirtual(obj.GetNamespace())
 }
@@ -410,7 +410,7 @@ func newEmpty(kind schema.GroupVersionKind, key client.ObjectKey) *unstructured.
 	return obj
 }
 
-// mergeFields returns an object, nil for none, with other fields merged into it. Lists are replaced.
+// mergeFields returns an object, nil for none, with fields merged into it. Lists are replaced.
 func mergeFields(obj *unstructured.Unstructured, fields []byte) (*unstructured.Unstructured, error) {
 	before := []byte("{}")
 	if obj != nil {
@@ -440,7 +440,8 @@ func fromUnstructured(from *unstructured.Unstructured, obj client.Object) error 
 // encoded is the begin of Assigned in base64, as bytes appear in objects. More bytes may follow.
 var encoded = base64.StdEncoding.EncodeToString([]byte(Assigned)[:len(Assigned)/3*3])
 
-// RevealAssigned returns content with Assigned in the place of bytes that begin with it, and reports whether any value of it is Assigned.
+// RevealAssigned returns content with Assigned in the place of bytes that begin with Assigned, and reports whether any value of the content is
+// Assigned.
 func RevealAssigned(content map[string]any) (revealed map[string]any, assigned bool) {
 	var walk func(value any) any
 	walk = func(value any) any {

@@ -22,8 +22,8 @@ import (
 // ErrPrinted ends a command whose error was printed where it happened.
 var ErrPrinted = errors.New("the error was printed")
 
-// PrintError prints the final error line of a command, then hints, the last of which is the part of the documentation about it, or else
-// that about the command.
+// PrintError prints the final error line of a command, then hints. The last hint is the part of the documentation about the error, or else about the
+// command.
 func (c *Session) PrintError(err error) {
 	if errors.Is(err, ErrPrinted) {
 		return

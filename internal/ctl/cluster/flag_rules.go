@@ -72,7 +72,7 @@ func FlagError(cmd *cobra.Command, err error) error {
 	return errors.New(strings.TrimSuffix(err.Error(), invalid.Unwrap().Error()) + allowed)
 }
 
-// similarFlags returns the flags that begin with a name or differ from it by a typo.
+// similarFlags returns the flags that begin with a name or differ from the name by a typo.
 func similarFlags(cmd *cobra.Command, name string) []string {
 	all := &cobra.Command{SuggestionsMinimumDistance: 2} // the distance that cobra uses for commands
 	cmd.Flags().VisitAll(func(f *pflag.Flag) {

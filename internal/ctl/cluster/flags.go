@@ -17,7 +17,7 @@ type Choice struct {
 	allowed []string
 }
 
-// OneOf returns a flag that takes one of the values.
+// OneOf returns a flag with a fixed set of values.
 func OneOf(value *string, def string, allowed []string) pflag.Value {
 	*value = def
 	return &Choice{value, allowed}

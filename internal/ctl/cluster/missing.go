@@ -9,8 +9,8 @@ import (
 	"liqo.io/liqo/internal/ctl/ui"
 )
 
-// newMissingCommand returns a hidden command of the original that does not exist here. It accepts any arguments, prints the
-// alternative, and fails, so that a script neither goes on without it nor gets the help of another command.
+// newMissingCommand returns a hidden command of the original that does not exist in Liqo. The command accepts any arguments, prints the alternative,
+// and fails: a script neither goes on nor gets the help of another command.
 func newMissingCommand(use, instead string, aliases ...string) *cobra.Command {
 	return &cobra.Command{
 		Use: use, Aliases: aliases, Hidden: true, DisableFlagParsing: true, Args: cobra.ArbitraryArgs,

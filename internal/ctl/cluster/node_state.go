@@ -98,7 +98,7 @@ func AwaitNode(ctx context.Context, cluster client.WithWatch, key client.ObjectK
 	nodes.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("NodeList"))
 	kubelets := []client.ListOption{client.InNamespace(key.Namespace), client.MatchingLabels{names.VirtualNode: key.Name}}
 	watched := []kube.Watched{kube.WatchOne(&offv1beta1.VirtualNodeList{}, key), kube.WatchOne(nodes, client.ObjectKey{Name: key.Name})}
-	// Pods only explain what a node waits for: a user who may not read them can wait, too.
+	// Pods only explain why a node is not ready: a user who may not read pods can wait, too.
 	if err := cluster.List(ctx, &corev1.PodList{}, append(kubelets, client.Limit(1))...); err == nil {
 		watched = append(watched, kube.Watched{List: &corev1.PodList{}, Opts: kubelets})
 	} else if !apierrors.IsForbidden(err) {

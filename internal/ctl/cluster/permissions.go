@@ -24,7 +24,7 @@ const (
 	object = "object"
 )
 
-// rules lists which verbs on which resources an action needs, and in which namespace.
+// rules lists the verbs on resources that an action needs, and the namespace.
 var rules = []struct{ action, namespace, resources, verbs string }{
 	{"create tenant namespace", "", "namespaces", "create"},
 	// The policy liqo-namespaces requires this of users who set the label of tenant namespaces.
@@ -129,7 +129,7 @@ func Permissions(namespace, resources, verbs string) (all []Permission) {
 	return all
 }
 
-// Namespaces are those that the rules refer to: the tenant namespace, the namespace of Liqo and the namespace of the object.
+// Namespaces are the namespaces in the rules: the tenant namespace, the namespace of Liqo and the namespace of the object.
 type Namespaces struct{ Tenant, Liqo, Object string }
 
 // PermissionsFor returns the permissions for actions.
@@ -202,7 +202,7 @@ func isAllowed(ctx context.Context, c client.Client, p Permission) (bool, error)
 	return review.Status.Allowed, nil
 }
 
-// Describe returns permissions in words. Adjacent ones in the same namespace name it once.
+// Describe returns permissions in words. Adjacent permissions in the same namespace name it once.
 func Describe(all []Permission) string {
 	var text []string
 	for i, p := range all {

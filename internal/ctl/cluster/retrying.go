@@ -17,8 +17,8 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// retryingClient retries requests while the API server has transient errors, so that a command is completed once the server is back.
-// All requests of commands are idempotent. A server that never answered is not retried: its address may be wrong.
+// retryingClient retries requests while the API server has transient errors: a command is completed once the server is back. All requests of commands
+// are idempotent. A server that never answered is not retried: the address may be wrong.
 type retryingClient struct {
 	client.WithWatch
 	scope *ui.Scope
@@ -83,7 +83,7 @@ func (p *retryingClient) waitOut(trouble error) {
 	}
 }
 
-// Watch is not retried here: callers restart a watch whenever it ends.
+// Watch is not retried: callers restart a watch whenever it ends.
 func (p *retryingClient) Watch(ctx context.Context, list client.ObjectList, opts ...client.ListOption) (watch.Interface, error) {
 	events, err := p.WithWatch.Watch(ctx, list, opts...)
 	return events, p.recordAnswer(ctx, err)

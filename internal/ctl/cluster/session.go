@@ -44,7 +44,7 @@ type Session struct {
 // ShownKubeFlags are the flags of kubectl that the help lists. All of them are accepted.
 var ShownKubeFlags = map[string]bool{"kubeconfig": true, "context": true, "cluster": true, "user": true}
 
-// HelmLog returns the log handler of Helm, which repeats its errors.
+// HelmLog returns the log handler of Helm. Helm logs its errors, too.
 func (c *Session) HelmLog() slog.Handler {
 	if c.Verbose {
 		return slog.NewTextHandler(c.Stderr, &slog.HandlerOptions{Level: slog.LevelDebug})
@@ -133,7 +133,7 @@ func (c *Session) SetCommonMetadata(obj client.Object) {
 	obj.SetAnnotations(stamped(obj.GetAnnotations(), c.Annotations))
 }
 
-// NewGroup returns a command that only has subcommands. Its RunE makes cobra check the arguments.
+// NewGroup returns a command that only has subcommands. RunE makes cobra check the arguments.
 func NewGroup(use, short string, commands ...*cobra.Command) *cobra.Command {
 	parent := &cobra.Command{
 		Use: use, Short: short, Args: CheckSubcommand,

@@ -17,8 +17,8 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// KeepData fails if volumes have their data in a provider: of one provider and one namespace, or of all if that is empty. A user who may not
-// list volumes is not kept: the controllers do not leave such a provider either.
+// KeepData fails if volumes of one provider and one namespace, or of all if empty, have their data in a provider. A user who may not list volumes is
+// not stopped: the controllers do not leave such a provider either.
 func KeepData(ctx context.Context, c client.Client, provider, namespace string) error {
 	var volumes corev1.PersistentVolumeList
 	if err := c.List(ctx, &volumes, client.HasLabels{names.StorageProvisioner, names.RemoteClusterID}); err != nil {

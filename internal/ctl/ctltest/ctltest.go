@@ -28,7 +28,7 @@ import (
 	"liqo.io/liqo/internal/testkit"
 )
 
-// Lend makes an object until the end of the test: other tests find what a cluster has of Liqo.
+// Lend makes an object until the end of the test: later tests find all objects of Liqo in a cluster.
 func Lend(t *testing.T, c *testkit.ControlPlane, obj client.Object) {
 	t.Helper()
 	testkit.Create(t, c.Client, obj)
@@ -39,7 +39,7 @@ func Lend(t *testing.T, c *testkit.ControlPlane, obj client.Object) {
 	})
 }
 
-// LendWithStatus makes an object as its controllers would leave it.
+// LendWithStatus makes an object with the status of its controllers.
 func LendWithStatus[T client.Object](t *testing.T, c *testkit.ControlPlane, obj T, status func(T)) {
 	t.Helper()
 	Lend(t, c, obj)
@@ -60,7 +60,7 @@ func Create[T client.Object](t *testing.T, c *testkit.ControlPlane, obj T) T {
 	return obj
 }
 
-// Answer is the controller: it looks at that generation of the object and says a phase.
+// Answer is the controller: it waits for the generation of the object and writes a phase.
 func Answer(ctx context.Context, c client.Client, ns string, generation int64, phase offv1beta1.OffloadingPhaseType) error {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
@@ -97,7 +97,8 @@ func NewBareCluster(t *testing.T, c *testkit.ControlPlane, name, id string) (*cl
 	}, output
 }
 
-// ExpiredCertificate is one of an authority of the name of that of the clusters, which refuse it for its time before they look who signed it.
+// ExpiredCertificate returns a certificate of an authority with the name of the clusters' authority. API servers refuse the certificate for its time
+// before they verify the signer.
 func ExpiredCertificate(t *testing.T) (cert, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)

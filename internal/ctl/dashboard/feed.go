@@ -44,7 +44,7 @@ type snapshot struct {
 	problem  string
 	sections map[string]json.RawMessage
 	pods     map[string]json.RawMessage
-	// replaced is closed when there is a newer one.
+	// replaced is closed when there is a newer snapshot.
 	replaced chan struct{}
 }
 
@@ -154,18 +154,18 @@ func newSnapshot(d *fleet.Document, timeline *fleet.Timeline) (*snapshot, error)
 	return s, nil
 }
 
-// message is what the page gets: everything at first, then what changed.
+// message is the data of an event: everything at first, then the changes.
 type message struct {
 	Time     time.Time                  `json:"time"`
 	Problem  string                     `json:"problem"`
 	Full     bool                       `json:"full"`
 	Sections map[string]json.RawMessage `json:"sections"`
-	// Pods are new or changed, Gone are the names of those that are gone.
+	// Pods are new or changed, Gone are the names of deleted pods.
 	Pods []json.RawMessage `json:"pods"`
 	Gone []string          `json:"gone"`
 }
 
-// compareTo returns what differs from an older snapshot, everything if that is nil.
+// compareTo returns the differences from an older snapshot, everything if old is nil.
 func (s *snapshot) compareTo(old *snapshot) message {
 	m := message{Time: s.time, Problem: s.problem, Full: old == nil, Sections: map[string]json.RawMessage{}, Pods: []json.RawMessage{}, Gone: []string{}}
 	if old == nil {

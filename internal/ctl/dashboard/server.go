@@ -23,8 +23,8 @@ import (
 //go:embed page
 var page embed.FS
 
-// Bounds of what other users of this machine can take. maxStreams are the open pages, maxConnections the connections with those that load files;
-// one that does not take an answer within writeTimeout ends.
+// Limits of the resources that other users of this machine can take. maxStreams limits the open pages, maxConnections all connections, also for
+// files. A connection that does not take an answer within writeTimeout ends.
 const (
 	maxStreams     = 32
 	maxConnections = 4 * maxStreams
@@ -91,11 +91,11 @@ func (s *server) protectAnswers(next http.Handler) http.Handler {
 // mayRead reports whether a request has the token.
 func (s *server) mayRead(r *http.Request) bool {
 	token, _ := strings.CutPrefix(r.Header.Get("Authorization"), "Bearer ")
-	sent := sha256.Sum256([]byte(token)) // so that the length is not compared
+	sent := sha256.Sum256([]byte(token)) // a comparison of digests does not reveal the length
 	return subtle.ConstantTimeCompare(sent[:], s.token[:]) == 1
 }
 
-// serveEvents sends the document, then its changes, as server-sent events. What happens while a page is slow is sent as one change.
+// serveEvents sends the document, then its changes, as server-sent events. A slow page gets several changes as one.
 func (s *server) serveEvents(w http.ResponseWriter, r *http.Request) {
 	if !s.mayRead(r) {
 		http.Error(w, "the token of the link is missing", http.StatusUnauthorized)

@@ -33,7 +33,7 @@ const (
 	firstPause   = time.Second
 )
 
-// Bounds of one reading: gateways beyond maxGateways have no rate, nor those that do not answer in time.
+// Limits of one reading: gateways beyond maxGateways have no rate, nor do gateways that do not answer in time.
 const (
 	maxGateways   = 64
 	parallelPages = 8
@@ -63,7 +63,7 @@ type throughputMeter struct {
 type counters struct {
 	at             time.Time
 	received, sent float64
-	// loss is the part of the last probes that was lost, negative if it is not known.
+	// loss is the lost part of the last probes, negative if unknown.
 	loss float64
 }
 
@@ -138,7 +138,7 @@ func (m *throughputMeter) readCounters(ctx context.Context) {
 	m.rates, m.problem = rates, problem
 }
 
-// readGateways calls take, never concurrently, for each active gateway that answers, and returns why others are missing.
+// readGateways calls take, never concurrently, for each active gateway that answers. It returns why gateways are missing.
 func (m *throughputMeter) readGateways(ctx context.Context, take func(tunnel client.ObjectKey, pod types.UID, now counters)) (problem string) {
 	ctx, cancel := context.WithTimeout(ctx, readingTime)
 	defer cancel()
@@ -212,7 +212,7 @@ func (m *throughputMeter) findGateways(ctx context.Context) (out []gatewayPod, e
 	return out, nil
 }
 
-// renewToken requests a token that is valid for this measurement, if there is none.
+// renewToken requests a token for this measurement, unless the last token is valid.
 func (m *throughputMeter) renewToken(ctx context.Context) (err error) {
 	now := time.Now()
 	if now.Before(m.expiry) {
@@ -239,7 +239,7 @@ func (m *throughputMeter) readGateway(ctx context.Context, pod *corev1.Pod) (cou
 	return parseCounters(page, time.Now())
 }
 
-// lossPercent returns the loss with one decimal, nil if it is not known.
+// lossPercent returns the loss with one decimal, nil if unknown.
 func (c counters) lossPercent() *float64 {
 	if c.loss < 0 {
 		return nil

@@ -23,8 +23,8 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// watchedReader answers reads from watches, which it starts at the first read of the same objects. So the watches are exactly as narrow as
-// the reads. It is safe for concurrent use; what it returns must not be changed.
+// watchedReader answers reads from watches. The first read of objects starts the watch of these objects: watches are exactly as narrow as the reads.
+// watchedReader is safe for concurrent use; callers must not change the results.
 type watchedReader struct {
 	cluster kube.Cluster
 	// changed is called after each change, and when a watch breaks or recovers. It must not block.

@@ -19,7 +19,7 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// PeerCertificate is a client certificate of a peering, and the object that has it.
+// PeerCertificate is a client certificate of a peering, and the object with the certificate.
 type PeerCertificate struct {
 	*x509.Certificate
 	Kind   string
@@ -29,7 +29,7 @@ type PeerCertificate struct {
 	IsIssued bool
 }
 
-// PeerCertificates returns the certificates that peers issued, those of Identities, and those that this cluster issued to peers.
+// PeerCertificates returns the certificates issued by peers, the certificates of Identities, and the certificates issued to peers by this cluster.
 func (f *Facts) PeerCertificates() (all []PeerCertificate) {
 	add := func(kind string, obj client.Object, of string, data []byte, issued bool) {
 		if certificate, err := pki.ParseCertificate(data); err == nil {
@@ -62,7 +62,7 @@ func (f *Facts) certificatesByPeer() map[string][]PeerCertificate {
 	return of
 }
 
-// PeerOf returns the peer of an object in a tenant namespace: that of the namespace, else of its label.
+// PeerOf returns the peer of an object in a tenant namespace, by the label of the namespace, else of the object.
 func (f *Facts) PeerOf(obj client.Object) string {
 	for i := range f.Namespaces {
 		if f.Namespaces[i].Name == obj.GetNamespace() {
@@ -87,8 +87,8 @@ func CheckExpiry(certificate *x509.Certificate, now time.Time) error {
 	return nil
 }
 
-// findIssued returns those of a peer's certificates that this cluster issued, and did not renew in time. Nothing renews those of a Tenant or a
-// ResourceSlice that is denied.
+// findIssued returns the certificates of a peer that this cluster issued, and did not renew in time. The certificates of a denied Tenant or
+// ResourceSlice are never renewed.
 func (f *Facts) findIssued(certificates []PeerCertificate) (all []Finding) {
 	for _, c := range certificates {
 		if !c.IsIssued || c.Object.GetDeletionTimestamp() != nil || isDenied(c.Object) {

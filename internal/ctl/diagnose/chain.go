@@ -8,17 +8,17 @@ import (
 	"strings"
 )
 
-// Skipped is the status of a link behind the one that stops a chain: what it would find follows from that one.
+// Skipped is the status of a link after the failed link of a chain: the findings would follow from the failure.
 const Skipped Severity = "skipped"
 
-// Link is one step of the way from a consumer to a provider. At most one link of a chain has failed.
+// Link is one step from a consumer to a provider. At most one link of a chain has failed.
 type Link struct {
 	// Cluster is the ID of the cluster that the link is in.
 	Cluster string `json:"cluster,omitempty"`
 	Check
 }
 
-// Chain has the links in order: each needs those before it.
+// Chain has the links in order: each link needs the earlier links.
 type Chain struct {
 	Name  string `json:"name"`
 	Links []Link `json:"links"`
@@ -54,7 +54,7 @@ func (l *Link) Failure() *Finding {
 type chainWriter struct {
 	chain   Chain
 	stopped bool
-	// lenient is true if the object works: what is wrong on its way is a warning.
+	// lenient is true if the object works: a fault of its chain is a warning.
 	lenient bool
 }
 
@@ -80,7 +80,7 @@ func (w *chainWriter) addLink(s *Scene, name, note string, find func() []Finding
 	w.chain.Links = append(w.chain.Links, link)
 }
 
-// findUnreadable returns one finding for the kinds that a rule needs and the user may not list, which are many for a user of a namespace.
+// findUnreadable returns one finding for all kinds of a rule that the user may not list: a user of a namespace lacks many.
 func (s *Scene) findUnreadable(needs []string) []Finding {
 	unreadable := slices.DeleteFunc(slices.Clone(needs), func(kind string) bool { return s.Unreadable[kind] == "" })
 	if len(unreadable) == 0 {
@@ -103,7 +103,7 @@ func newUnchecked(object, why string) Finding {
 	return warningOf(newFailure(object, notChecked+why, remedy, page))
 }
 
-// newUnknown returns the warning that something could not be checked, because what leads to it is not known.
+// newUnknown returns the warning that an object could not be checked, because a fact needed to find the object is not known.
 func newUnknown(object, what string) Finding {
 	return warningOf(newFailure(object, notChecked+what+" is not known", "ask for the right to read it", pageForbidden))
 }

@@ -24,7 +24,7 @@ const (
 	recentEvent = 10 * time.Minute
 )
 
-// mappingGuides are what to do about the reasons for which a provider makes no namespace.
+// mappingGuides are the remedies by the reason of a provider that makes no namespace.
 var mappingGuides = map[string]guide{
 	offv1beta1.MappingNameReserved:    {"offload with another name: liqoctl offload namespace --remote-namespace-name", "docs/troubleshooting.md#namereserved"},
 	offv1beta1.MappingNameBound:       {"offload with another name, or label the binding in the provider", "docs/troubleshooting.md#namebound"},
@@ -37,7 +37,7 @@ var mappingGuides = map[string]guide{
 	offv1beta1.MappingForbidden:       {"ask the administrator of the provider", "docs/troubleshooting.md#forbidden"},
 }
 
-// protectionGuides are what to do about conditions of remote namespaces that are False.
+// protectionGuides are the remedies by the reason of a False condition of a remote namespace.
 var protectionGuides = map[string]guide{
 	"NotReflected":     {"create the NetworkPolicies in the remote namespace, or keep these pods local", "docs/troubleshooting.md#notreflected"},
 	"NotEnforced":      {"keep these pods local, or state that the provider enforces them: networking.networkPoliciesEnforced", "docs/troubleshooting.md#notenforced"},
@@ -123,7 +123,7 @@ func (s *Scene) findTermination() []Finding {
 	return []Finding{newFailure("Namespace "+s.Scope, joinNonEmpty(": ", "it is being deleted", strings.Join(why, "; ")), "see its conditions and the finalizers of what is in it", pageDeletion)}
 }
 
-// findUnprocessed returns that the controller-manager does not process the offloading, or finds it invalid.
+// findUnprocessed returns that the controller-manager does not process the offloading, or that the offloading is invalid.
 func (s *Scene) findUnprocessed() []Finding {
 	nso := s.Offloading
 	ref := Ref("NamespaceOffloading", nso)
@@ -139,7 +139,7 @@ func (s *Scene) findUnprocessed() []Finding {
 	return []Finding{newFailure(ref, "its present generation was not processed", "see the pods and the log of liqo-controller-manager", pageInstall)}
 }
 
-// findUncreated returns that pods of the namespace are refused when they are created, or that some do not fit the strategy.
+// findUncreated returns that the API server refuses pods of the namespace at their creation, or that pods do not fit the strategy.
 func (s *Scene) findUncreated() (all []Finding) {
 	for i := range s.Events {
 		e := &s.Events[i]
@@ -171,7 +171,7 @@ func (s *Scene) findRemoteNamespace(provider liqov1beta1.ClusterID) []Finding {
 		return []Finding{newFailure("Namespace "+s.Scope, "it is not offloaded", "run: liqoctl offload namespace "+s.Scope, "docs/troubleshooting.md#offloadingbackoff")}
 	}
 	ref := Ref("NamespaceOffloading", s.Offloading)
-	if provider == "" { // the user may not list what would say which one it is
+	if provider == "" { // the user may not list the objects that name the provider
 		if s.Offloading.Status.OffloadingPhase == offv1beta1.ReadyOffloadingPhaseType {
 			return nil
 		}
@@ -203,7 +203,7 @@ func (s *Scene) findRemoteNamespace(provider liqov1beta1.ClusterID) []Finding {
 	return []Finding{newFailure(ref, ForeignText(reason)+": "+message, advice.remedy, advice.page)}
 }
 
-// findProtection returns conditions of the remote namespace that are False: what protects pods here does not hold there.
+// findProtection returns the False conditions of the remote namespace: a local protection of pods does not apply in the provider.
 func (s *Scene) findProtection(provider liqov1beta1.ClusterID) (all []Finding) {
 	for _, kind := range []offv1beta1.RemoteNamespaceConditionType{offv1beta1.NamespaceNetworkPoliciesEnforced, offv1beta1.NamespacePodSecuritySatisfied} {
 		if c := s.remoteCondition(provider, kind); c != nil && c.Status == corev1.ConditionFalse {

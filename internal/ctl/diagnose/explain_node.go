@@ -16,8 +16,8 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// ExplainNode returns why a node takes pods or not, nil if there is neither a node nor anything that would become one. The remote scene is nil
-// if no provider was asked.
+// ExplainNode returns why a node takes pods or not, nil if there is neither a node nor an object that would become a node. The remote scene is nil if
+// no provider was asked.
 func ExplainNode(s, remote *Scene, name string) *Explanation {
 	vn, node, slice := s.virtualNodeOf(name), s.nodeOf(name), s.sliceOf(name)
 	if vn != nil {

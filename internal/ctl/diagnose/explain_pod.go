@@ -36,7 +36,7 @@ const (
 // startReasons are the reasons for which the containers of a young pod are not ready.
 var startReasons = []string{"", "ContainerCreating", "PodInitializing", "ContainersNotReady", "ContainersNotInitialized", "not ready"}
 
-// refusals are the parts of messages of providers that refuse a pod, and what to do. The first that matches counts.
+// refusals are the parts of messages of providers that refuse a pod, and the remedies. The first match counts.
 var refusals = []struct {
 	text  string
 	guide guide
@@ -49,7 +49,7 @@ var refusals = []struct {
 	{"violates PodSecurity", guide{"change the pod, or the Pod Security level of the remote namespace in the provider", "docs/offload-namespaces.md#protection-that-does-not-apply-in-the-provider"}},
 }
 
-// reflectionReasons are the events about a pod that say why it is not in the provider, with what to do.
+// reflectionReasons are the remedies by the reason of an event about a pod that is not in the provider.
 var reflectionReasons = map[string]guide{
 	"FailedReflection":         {"change what the message names", "docs/troubleshooting.md#failedreflection"},
 	"OffloadingRefused":        {"change the pod as the provider's answer says", "docs/troubleshooting.md#offloadingrefused"},
@@ -85,7 +85,7 @@ func podWorks(pod *corev1.Pod) bool {
 	})
 }
 
-// falseCondition returns a condition that is False, nil if there is none.
+// falseCondition returns a False condition of a kind, nil if there is none.
 func falseCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCondition {
 	i := slices.IndexFunc(pod.Status.Conditions, func(c corev1.PodCondition) bool { return c.Type == kind && c.Status == corev1.ConditionFalse })
 	if i < 0 {
@@ -94,7 +94,7 @@ func falseCondition(pod *corev1.Pod, kind corev1.PodConditionType) *corev1.PodCo
 	return &pod.Status.Conditions[i]
 }
 
-// ExplainPod returns why the pod of the consumer's scene runs where it does, or does not run. The scene of the provider is nil if it was not
+// ExplainPod returns why the pod of the consumer's scene runs on its node, or does not run. The scene of the provider is nil if the provider was not
 // asked.
 func ExplainPod(consumer, provider *Scene) *Explanation {
 	pod := consumer.Pod
@@ -196,7 +196,7 @@ func (s *Scene) findMisplaced() []Finding {
 	return []Finding{warningOf(newFailure(Ref("Pod", s.Pod), "the strategy of the offloading forbids this node", howAnew(s.Pod), pageMisplaced))}
 }
 
-// findUnready returns why the containers of a pod do not run, or are not ready: warnings for one that starts or ends.
+// findUnready returns why the containers of a pod do not run, or are not ready. For a pod that starts or ends, the findings are warnings.
 func (s *Scene) findUnready(ref string, pod *corev1.Pod) []Finding {
 	if s.isEnding(pod) && !podWorks(pod) {
 		return []Finding{warningOf(newFailure(ref, "it is being deleted", "wait", pagePending))}
@@ -258,7 +258,7 @@ func (s *Scene) strategyNote() string {
 	return "the strategy is " + string(s.Offloading.Spec.PodOffloadingStrategy)
 }
 
-// findSelection returns that no provider is selected, which stops pods that may run nowhere else.
+// findSelection returns that no provider is selected: a failure for pods that may run only in providers.
 func (s *Scene) findSelection() []Finding {
 	if s.Offloading == nil || s.Offloading.Status.OffloadingPhase != offv1beta1.NoClusterSelectedOffloadingPhaseType ||
 		s.Offloading.Spec.PodOffloadingStrategy == offv1beta1.LocalPodOffloadingStrategyType {
@@ -272,7 +272,7 @@ func (s *Scene) findSelection() []Finding {
 	return []Finding{found}
 }
 
-// findVolumes returns claims of a pod that do not exist, or that lost their volume.
+// findVolumes returns claims of a pod that do not exist, or lost their volume.
 func (s *Scene) findVolumes() (all []Finding) {
 	for _, v := range s.Pod.Spec.Volumes {
 		if v.PersistentVolumeClaim == nil {
@@ -427,7 +427,7 @@ func (f *Facts) usageOf(node string) corev1.ResourceList {
 	return used
 }
 
-// addOffloading adds the links of a pod on a virtual node, from the offloading of its namespace to its containers in the provider.
+// addOffloading adds the links of a pod on a virtual node, from the offloading of the namespace to the containers in the provider.
 func (w *chainWriter) addOffloading(s, remote *Scene) {
 	pod := s.Pod
 	node, provider := pod.Spec.NodeName, s.ProviderOfNode(pod.Spec.NodeName)

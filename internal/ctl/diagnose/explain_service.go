@@ -65,7 +65,7 @@ func countReady(all []discoveryv1.EndpointSlice) (n int) {
 	return n
 }
 
-// findBackends returns that no pod is behind the Service, or that none is ready.
+// findBackends returns that the Service selects no pod, or no ready pod.
 func (s *Scene) findBackends() []Finding {
 	svc := s.Service
 	if len(svc.Spec.Selector) == 0 || svc.Spec.Type == corev1.ServiceTypeExternalName || countReady(s.EndpointSlices) > 0 {
@@ -89,7 +89,7 @@ func (s *Scene) findBackends() []Finding {
 	return []Finding{newFailure(Ref("Pod", unready), "no pod of the Service is ready: "+kube.PodProblemOf(unready).String(), fmt.Sprintf("run: liqoctl explain pod %s -n %s", unready.Name, s.Scope), pagePending)}
 }
 
-// findEndpoints returns that the Service has no ready endpoint although its pods are ready.
+// findEndpoints returns that the Service has ready pods and no ready endpoint.
 func (s *Scene) findEndpoints() []Finding {
 	svc := s.Service
 	if svc.Spec.Type == corev1.ServiceTypeExternalName || countReady(s.EndpointSlices) > 0 {
@@ -101,7 +101,7 @@ func (s *Scene) findEndpoints() []Finding {
 	return []Finding{newFailure(Ref("Service", svc), "its pods are ready, and no EndpointSlice has ready endpoints", "see the log of kube-controller-manager", pageServices)}
 }
 
-// findResolvers returns that no pod of the DNS is ready. A DNS that is not known by its label is not judged.
+// findResolvers returns that no pod of the DNS is ready. A DNS without the usual label is not judged.
 func (s *Scene) findResolvers() []Finding {
 	if len(s.Resolvers) == 0 || slices.ContainsFunc(s.Resolvers, func(p corev1.Pod) bool { return podWorks(&p) }) {
 		return nil
@@ -141,8 +141,8 @@ func (s *Scene) findingOf(e *corev1.Event, object string, g guide, holds bool) F
 	return found
 }
 
-// findUntranslated returns that endpoints of the Service have no address that the provider reaches. It stops the Service if the provider shows none
-// of the endpoints.
+// findUntranslated returns that endpoints of the Service have no address for the provider. If the provider has none of the endpoints, the finding is
+// a failure.
 func (s *Scene) findUntranslated(remote *Scene, id liqov1beta1.ClusterID, endpoints int) (all []Finding) {
 	missing := remote.isProvider(id) && remote.Unreadable["EndpointSlice"] == "" && endpoints > 0 && countReady(remote.EndpointSlices) == 0
 	for i := range s.EndpointSlices {

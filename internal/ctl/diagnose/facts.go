@@ -20,7 +20,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
-// Facts are the objects of a cluster that the rules look at. The rules that liqoctl info shares list some kinds again.
+// Facts are the objects of a cluster for the rules. The rules shared with liqoctl info list some kinds again.
 type Facts struct {
 	// Unreadable are the reasons why kinds could not be listed, by the names of the kinds.
 	Unreadable map[string]string
@@ -41,7 +41,7 @@ type Facts struct {
 	CNISettings []corev1.ConfigMap                 // of Cilium
 	Leases      []coordinationv1.Lease             // of the namespace of Liqo
 	NodeLeases  []coordinationv1.Lease             // of kubelets
-	Requests    []certv1.CertificateSigningRequest // of Liqo; before an installation those of the signer that Liqo asks
+	Requests    []certv1.CertificateSigningRequest // of Liqo; before an installation, of the signer that Liqo asks
 	// ClusterBindings and Bindings are those of the chart.
 	ClusterBindings []rbacv1.ClusterRoleBinding
 	Bindings        []rbacv1.RoleBinding

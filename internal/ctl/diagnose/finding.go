@@ -63,7 +63,7 @@ func Ref(kind string, obj client.Object) string {
 type Check struct {
 	Name   string   `json:"name"`
 	Status Severity `json:"status"`
-	// Note is what the check saw, such as a version.
+	// Note is an observation of the check, such as a version.
 	Note     string    `json:"note,omitempty"`
 	Findings []Finding `json:"findings,omitempty"`
 }

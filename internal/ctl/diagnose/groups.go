@@ -10,7 +10,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 )
 
-// Names of the findings of Health, for those that are unreadable.
+// Names of the findings of Health, for unreadable kinds.
 const (
 	Workloads    = "workloads"
 	CRDs         = "CRDs"
@@ -83,7 +83,7 @@ func (f *Facts) PreGroups() []Group {
 	}
 }
 
-// Groups returns all groups: the cluster, Liqo, its network, each peer, and what is left of others.
+// Groups returns all groups: the cluster, Liqo, the network, each peer, and orphans.
 func (f *Facts) Groups() []Group {
 	all := []Group{
 		{"kubernetes", []Check{

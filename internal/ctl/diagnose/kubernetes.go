@@ -64,12 +64,12 @@ func (f *Facts) FindSkew() []Finding {
 // UnreadableNodeLeases is the entry of Facts.Unreadable for the Leases of kubelets.
 const UnreadableNodeLeases = "Lease of " + corev1.NamespaceNodeLease
 
-// nodeLeasePatience is the least age of the Lease of a Ready node by which its clock is behind. Kubelets renew after a quarter of its duration,
-// which is 40 seconds by default, and a node that stops is not Ready within a minute.
+// nodeLeasePatience is the least age of the Lease of a Ready node with a slow clock. Kubelets renew after a quarter of the Lease's duration, by
+// default 40 seconds, and a stopped node is not Ready within a minute.
 const nodeLeasePatience = 2 * time.Minute
 
-// FindNodeClocks compares the clocks of nodes with the one of the API server, by the times at which kubelets renewed their Leases. If the newest
-// Lease of all nodes is old, nothing is told of a clock that is behind: the API server did not answer, or it is the only node.
+// FindNodeClocks compares the clocks of nodes with the clock of the API server, by the times at which kubelets renewed their Leases. If the newest
+// Lease of all nodes is old, slow clocks are not reported: the API server did not answer, or the cluster has one node.
 func (f *Facts) FindNodeClocks() (all []Finding) {
 	var newest time.Time
 	for i := range f.NodeLeases {
@@ -119,7 +119,7 @@ func (f *Facts) FindNodes() (all []Finding) {
 // mostKubeletSkew is how many minor versions a kubelet may be older than the API server.
 const mostKubeletSkew = 3
 
-// hasForeignKubelet reports whether the kubelet of a node has a version that Kubernetes does not support with that of the API server.
+// hasForeignKubelet reports whether Kubernetes does not support the version of a node's kubelet with the version of the API server.
 func (f *Facts) hasForeignKubelet(node *corev1.Node) bool {
 	kubelet, err := version.ParseGeneric(node.Status.NodeInfo.KubeletVersion)
 	if err != nil {
@@ -146,7 +146,7 @@ func (f *Facts) FindSigning() (all []Finding) {
 	return all
 }
 
-// findUnsigned returns that a request was approved, and that its signer neither signed it in time nor said why it does not.
+// findUnsigned returns that a request was approved, and that the signer neither signed in time nor gave a reason.
 func (f *Facts) findUnsigned(r *certv1.CertificateSigningRequest) []Finding {
 	conditionOf := func(kind certv1.RequestConditionType) int {
 		return slices.IndexFunc(r.Status.Conditions, func(c certv1.CertificateSigningRequestCondition) bool { return c.Type == kind })
@@ -163,8 +163,8 @@ func (f *Facts) findUnsigned(r *certv1.CertificateSigningRequest) []Finding {
 		"see the log of kube-controller-manager, which needs the key of the signing CA", pageSigner)}
 }
 
-// FindSigner returns a request for a client certificate that no signer answered, if none was signed. Whether a signer runs can be seen by
-// requests only: without any, there is no finding.
+// FindSigner returns a client certificate request without an answer of a signer, if no request was signed. Only requests show whether a signer runs:
+// without requests, there is no finding.
 func (f *Facts) FindSigner() (all []Finding) {
 	for i := range f.Requests {
 		if len(f.Requests[i].Status.Certificate) > 0 {

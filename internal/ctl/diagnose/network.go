@@ -25,7 +25,7 @@ const (
 	pageInternalNode = "docs/troubleshooting.md#a-network-an-ip-or-an-internalnode-is-given-nothing"
 )
 
-// realNodes returns the nodes that are no virtual ones.
+// realNodes returns the nodes without the virtual nodes.
 func (f *Facts) realNodes() (all []*corev1.Node) {
 	for i := range f.Nodes {
 		if f.Nodes[i].Labels[names.NodeType] != names.NodeTypeVirtualNode {
@@ -41,7 +41,7 @@ func rangeOf(n *ipamv1alpha1.Network) (netip.Prefix, bool) {
 	return p, err == nil && n.Labels[names.NetworkType] != names.NetworkTypeReserved && n.DeletionTimestamp == nil
 }
 
-// FindRanges returns Networks that overlap another one or have the address of a node.
+// FindRanges returns Networks that overlap another Network or contain the address of a node.
 func (f *Facts) FindRanges() (all []Finding) {
 	for i := range f.Networks {
 		a, ok := rangeOf(&f.Networks[i])
@@ -66,7 +66,7 @@ func (f *Facts) FindRanges() (all []Finding) {
 	return all
 }
 
-// FindInternalNodes returns nodes without an address for peers, or without a fabric that could use it.
+// FindInternalNodes returns nodes without an address for peers, or without a fabric to use the address.
 func (f *Facts) FindInternalNodes() (all []Finding) {
 	d := slices.IndexFunc(f.DaemonSets, f.isFabric)
 	if d < 0 {

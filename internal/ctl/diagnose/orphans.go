@@ -18,8 +18,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// deletionWarning and deletionFailure are how long the deletion of an object may take. That of a virtual node waits for its pods, which may take
-// more than the two minutes after which a fault has to be named.
+// deletionWarning and deletionFailure are how long the deletion of an object may take. The deletion of a virtual node waits for pods, and may take
+// more than two minutes, the limit for naming a fault.
 const deletionWarning, deletionFailure = 2 * time.Minute, 5 * time.Minute
 
 // eachOfPeers calls visit for the objects of peerings, with their kind and cluster ID.

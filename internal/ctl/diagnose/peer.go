@@ -82,9 +82,9 @@ var guides = map[string]guide{
 const pageMisbehaviour = "docs/troubleshooting.md#answertoolarge-listtoolarge-toomanyobjects-toomanywrites-toomanystatuses"
 
 var (
-	// misbehaviourGuide is what to do about a peer that sends more than a limit.
+	// misbehaviourGuide is the remedy for a peer that exceeds a limit.
 	misbehaviourGuide = guide{"ask the administrator of the peer", pageMisbehaviour}
-	// cacheGuide is that for caches: the limit of a virtual kubelet can be set, that of the crd-replicator not.
+	// cacheGuide is the remedy for caches: a flag sets the limit of a virtual kubelet; the limit of the crd-replicator is fixed.
 	cacheGuide = guide{"ask the administrator of the peer; if the virtual kubelet of a large provider says so, raise its --peer-cache-limit", pageMisbehaviour}
 )
 
@@ -116,7 +116,7 @@ func Unready(m liqov1beta1.Module) (all []liqov1beta1.Condition) {
 	return all
 }
 
-// ConditionText returns the message of an unhealthy condition, with its reason, which the documentation lists.
+// ConditionText returns the message of an unhealthy condition, with the reason. The documentation lists the reasons.
 func ConditionText(c liqov1beta1.Condition) string {
 	text := cmp.Or(c.Message, fmt.Sprintf("%s is %s", c.Type, c.Status))
 	if c.Reason == "" {
@@ -174,8 +174,8 @@ func (f *Facts) findTenants(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 	return all
 }
 
-// findAuthentication returns the conditions of the authentication, a peer that does not answer or refuses calls, and Tenants that are
-// refused or cordoned.
+// findAuthentication returns the unhealthy conditions of the authentication, a peer that does not answer or refuses calls, and denied or cordoned
+// Tenants.
 func (f *Facts) findAuthentication(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 	all = f.findTenants(fc)
 	refused := len(all) > 0
@@ -199,7 +199,7 @@ func (f *Facts) findAuthentication(fc *liqov1beta1.ForeignCluster) (all []Findin
 	return all
 }
 
-// findMisbehaviour returns that a peer sends more than a limit, and that the rest is not taken.
+// findMisbehaviour returns that a peer exceeds a limit, and that the rest is ignored.
 func (f *Facts) findMisbehaviour(fc *liqov1beta1.ForeignCluster) []Finding {
 	if c := peer.Misbehaviour(fc); c != nil {
 		return []Finding{conditionFailure(fc, *c, misbehaviourGuide)}
@@ -207,7 +207,7 @@ func (f *Facts) findMisbehaviour(fc *liqov1beta1.ForeignCluster) []Finding {
 	return nil
 }
 
-// nodeMisbehaviour returns what a virtual kubelet says on its Node that the provider sent.
+// nodeMisbehaviour returns the misbehaviour of the provider that a virtual kubelet reports on the Node.
 func nodeMisbehaviour(node string, c corev1.NodeCondition) Finding {
 	advice, known := guides[c.Reason]
 	if !known {
@@ -216,7 +216,7 @@ func nodeMisbehaviour(node string, c corev1.NodeCondition) Finding {
 	return newFailure("Node "+node, c.Reason+": "+c.Message, advice.remedy, advice.page)
 }
 
-// findVersionGap returns the condition that stops new objects, or a gap that the ForeignCluster does not report yet.
+// findVersionGap returns the condition that stops new objects, or a gap not reported yet by the ForeignCluster.
 func (f *Facts) findVersionGap(fc *liqov1beta1.ForeignCluster) []Finding {
 	if c := peer.VersionRefused(fc); c != nil {
 		return []Finding{conditionFailure(fc, *c, guide{"upgrade the older cluster", "docs/troubleshooting.md#versions-do-not-work-together"})}
@@ -412,7 +412,7 @@ func newLargeLost(c *networkingv1beta1.Connection) Finding {
 	return newFailure(Ref("Connection", c), "large packets are lost in the tunnel", "lower the MTU: liqoctl network connect --mtu 1300", "docs/troubleshooting.md#error-with-statuslost-large")
 }
 
-// findLoweredMTU returns that a tunnel carries smaller packets than its gateway was asked for, since larger ones get lost.
+// findLoweredMTU returns that a tunnel has a smaller MTU than configured, since larger packets get lost.
 func (f *Facts) findLoweredMTU(fc *liqov1beta1.ForeignCluster, c *networkingv1beta1.Connection) []Finding {
 	for _, g := range f.gatewaysOf(fc) {
 		if asked := cmp.Or(g.mtu, names.DefaultMTU); c.Status.MTU > 0 && c.Status.MTU < asked {
@@ -488,7 +488,7 @@ func (f *Facts) findVirtualNodes(fc *liqov1beta1.ForeignCluster) (all []Finding)
 	return all
 }
 
-// usedUpPercent is the part of a resource from which it counts as nearly used up.
+// usedUpPercent is the used part of a resource that counts as nearly used up.
 const usedUpPercent = 90
 
 // findUsedUp returns resources of virtual nodes of which little is left: further pods stay Pending.
@@ -503,7 +503,7 @@ func (f *Facts) findUsedUp(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 	return all
 }
 
-// findOffloaded returns namespaces that should be in the provider and are not, and what does not protect their pods there.
+// findOffloaded returns namespaces missing in the provider, and the protections that do not apply to pods in the provider.
 func (f *Facts) findOffloaded(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 	for i := range f.Offloadings {
 		s := &Scene{Facts: f, Scope: f.Offloadings[i].Namespace, Offloading: &f.Offloadings[i], Maps: f.NamespaceMaps}
@@ -515,7 +515,7 @@ func (f *Facts) findOffloaded(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 	return all
 }
 
-// findQuotas returns Quotas of the consumer that take no pods, or of which little is left.
+// findQuotas returns Quotas of the consumer that take no pods, or are nearly used up.
 func (f *Facts) findQuotas(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 	tenant := f.TenantNamespace(fc.Spec.ClusterID)
 	for i := range f.Quotas {

@@ -31,7 +31,7 @@ func (w *chainWriter) addPeering(s *Scene, provider liqov1beta1.ClusterID) {
 	}, "ForeignCluster", "Tenant")
 }
 
-// addNetwork adds the link of the network with a provider. It does not stop what works without it.
+// addNetwork adds the link of the network with a provider. A fault is a failure only if stops is true.
 func (w *chainWriter) addNetwork(s *Scene, provider liqov1beta1.ClusterID, stops bool) {
 	fc := s.peerOf(provider)
 	note := ""
@@ -49,12 +49,12 @@ func (w *chainWriter) addNetwork(s *Scene, provider liqov1beta1.ClusterID, stops
 	}, "ForeignCluster", "Configuration", "GatewayServer", "GatewayClient", "Connection", "PublicKey")
 }
 
-// addVirtualNode adds the link of one virtual node. That it takes no more pods does not stop one that is in the provider: news is false.
+// addVirtualNode adds the link of one virtual node. A node that takes no more pods does not stop a pod in the provider: news is false.
 func (w *chainWriter) addVirtualNode(s *Scene, name string, news bool) {
 	w.addLink(s, "the virtual node "+name+" is ready", "", func() []Finding { return s.findVirtualNode(name, news) }, "VirtualNode", "Node")
 }
 
-// findVirtualNode returns what is wrong with one virtual node, the pod of its virtual kubelet first.
+// findVirtualNode returns the faults of one virtual node, first the pod of the virtual kubelet.
 func (s *Scene) findVirtualNode(name string, news bool) []Finding {
 	vn := s.virtualNodeOf(name)
 	if vn == nil {
@@ -87,7 +87,7 @@ func weighFindings(all []Finding, stops bool) []Finding {
 	return all
 }
 
-// findWithdrawn returns conditions of a Ready node that keep new pods away, or say that its provider misbehaves.
+// findWithdrawn returns conditions of a Ready node that keep new pods away, or report misbehaviour of the provider.
 func (s *Scene) findWithdrawn(n *corev1.Node) (all []Finding) {
 	for _, c := range n.Status.Conditions {
 		if c.Status != corev1.ConditionTrue {
@@ -103,7 +103,7 @@ func (s *Scene) findWithdrawn(n *corev1.Node) (all []Finding) {
 	return all
 }
 
-// addSlice adds the link of the ResourceSlice behind a virtual node, if it has one.
+// addSlice adds the link of the ResourceSlice of a virtual node, if any.
 func (w *chainWriter) addSlice(s *Scene, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID) {
 	w.addLink(s, "the ResourceSlice is accepted", slice.Name, func() []Finding {
 		alone := *s.Facts
@@ -117,7 +117,7 @@ func (w *chainWriter) addSlice(s *Scene, slice *authv1beta1.ResourceSlice, provi
 	}, "ResourceSlice")
 }
 
-// addTenant adds the link of the Tenant and the Quotas of a consumer in a provider, which do not stop a pod that is there: news is false.
+// addTenant adds the link of the Tenant and the Quotas of a consumer in a provider. They do not stop a pod in the provider: news is false.
 func (w *chainWriter) addTenant(provider *Scene, consumer liqov1beta1.ClusterID, slice string, news bool) {
 	find := func() (all []Finding) {
 		if consumer == "" {

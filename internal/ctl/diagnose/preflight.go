@@ -16,7 +16,7 @@ import (
 type Preflight struct {
 	// MissingRights are what the user may not do.
 	MissingRights []string
-	// Other is the installation of another product, Installed the version of this one.
+	// Other is the installation of another product, Installed the installed version of this product.
 	Other, Installed string
 	// PodCIDRs and ServiceCIDR are those of the cluster, RangeProblem why they are not known. ServiceCIDR has two, with a comma, in a dual-stack
 	// cluster.
@@ -50,7 +50,7 @@ func (f *Facts) FindMissingRights() (all []Finding) {
 	return all
 }
 
-// FindOtherLiqo returns installations that are there.
+// FindOtherLiqo returns existing installations.
 func (f *Facts) FindOtherLiqo() (all []Finding) {
 	if f.Preflight.Other != "" {
 		all = append(all, newFailure("cluster", f.Preflight.Other, "unpeer and uninstall it with its own liqoctl", "docs/migration.md"))
@@ -87,7 +87,7 @@ func (f *Facts) FindClusterRanges() (all []Finding) {
 	return all
 }
 
-// FindLoadBalancers returns a Service that waits for an address in a cluster where none has one: gateways would wait, too.
+// FindLoadBalancers returns a Service without an address in a cluster where no Service has an address: gateways would wait, too.
 func (f *Facts) FindLoadBalancers() []Finding {
 	var waiting *corev1.Service
 	for i := range f.Preflight.Services {

@@ -19,11 +19,11 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Scene is what one cluster shows of the object to explain. Of a provider, its namespace is the remote one.
+// Scene is the state of one cluster about the object to explain. In the scene of a provider, the namespace is the remote namespace.
 type Scene struct {
 	*Facts
 	ClusterID string
-	// Scope is the name of the namespace, which is there if Namespace is not nil.
+	// Scope is the name of the namespace. The namespace exists if Namespace is not nil.
 	Scope      string
 	Namespace  *corev1.Namespace
 	Offloading *offv1beta1.NamespaceOffloading
@@ -53,7 +53,7 @@ func (f *Facts) peerOf(id liqov1beta1.ClusterID) *liqov1beta1.ForeignCluster {
 	return &f.Peers[i]
 }
 
-// nodeOf returns a Node by its name, nil if there is none.
+// nodeOf returns a Node by name, nil if there is none.
 func (f *Facts) nodeOf(name string) *corev1.Node {
 	i := slices.IndexFunc(f.Nodes, func(n corev1.Node) bool { return n.Name == name })
 	if i < 0 {
@@ -62,7 +62,7 @@ func (f *Facts) nodeOf(name string) *corev1.Node {
 	return &f.Nodes[i]
 }
 
-// virtualNodeOf returns a VirtualNode by its name, nil if there is none.
+// virtualNodeOf returns a VirtualNode by name, nil if there is none.
 func (f *Facts) virtualNodeOf(name string) *offv1beta1.VirtualNode {
 	i := slices.IndexFunc(f.VirtualNodes, func(vn offv1beta1.VirtualNode) bool { return vn.Name == name })
 	if i < 0 {
@@ -71,7 +71,7 @@ func (f *Facts) virtualNodeOf(name string) *offv1beta1.VirtualNode {
 	return &f.VirtualNodes[i]
 }
 
-// sliceOf returns the ResourceSlice of a name that this cluster sent, nil if there is none.
+// sliceOf returns the ResourceSlice of this cluster with a name, nil if there is none.
 func (f *Facts) sliceOf(name string) *authv1beta1.ResourceSlice {
 	i := slices.IndexFunc(f.Slices, func(s authv1beta1.ResourceSlice) bool { return s.Name == name && s.Labels[names.Replicated] != "true" })
 	if i < 0 {
@@ -146,8 +146,8 @@ func eventTime(e *corev1.Event) time.Time {
 	return e.CreationTimestamp.Time
 }
 
-// latestEvent returns the last event about an object with one of the reasons, nil if there is none. Events of virtual kubelets count if they are of
-// one of the virtual nodes; nil are all.
+// latestEvent returns the last event about an object with one of the reasons, nil if there is none. Events of virtual kubelets count only for the
+// given virtual nodes; nil stands for all.
 func (s *Scene) latestEvent(kind string, about client.Object, virtualNodes []string, reasons ...string) (last *corev1.Event) {
 	for i := range s.Events {
 		e := &s.Events[i]
@@ -180,7 +180,7 @@ func (s *Scene) isProvider(id liqov1beta1.ClusterID) bool {
 	return s != nil && s.ClusterID == string(id) && s.Scope != ""
 }
 
-// isVirtual reports whether a node is a virtual one, as far as it can be known.
+// isVirtual reports whether a node is virtual, as far as known.
 func (s *Scene) isVirtual(node string, pod *corev1.Pod) bool {
 	if n := s.nodeOf(node); n != nil {
 		return n.Labels[names.NodeType] == names.NodeTypeVirtualNode

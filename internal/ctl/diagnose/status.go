@@ -40,7 +40,7 @@ func ActionOf(s *authv1beta1.ResourceSlice) string {
 	return "Consuming"
 }
 
-// IsAccepted reports whether the provider has judged a ResourceSlice and denied nothing, and returns what it denied.
+// IsAccepted reports whether the provider has judged a ResourceSlice and denied nothing, and returns the denials.
 func IsAccepted(s *authv1beta1.ResourceSlice) (accepted bool, alerts []string) {
 	accepted = slices.ContainsFunc(s.Status.Conditions, func(c authv1beta1.ResourceSliceCondition) bool {
 		return c.Type == authv1beta1.ResourceSliceConditionTypeResources
@@ -53,7 +53,7 @@ func IsAccepted(s *authv1beta1.ResourceSlice) (accepted bool, alerts []string) {
 	return accepted, alerts
 }
 
-// NodeStatus returns whether the virtual kubelet of a VirtualNode and its Node are there: Healthy or Unhealthy.
+// NodeStatus returns whether the virtual kubelet of a VirtualNode and the Node exist: Healthy or Unhealthy.
 func NodeStatus(vn *offv1beta1.VirtualNode) string {
 	if len(vn.Status.Conditions) == 0 || slices.ContainsFunc(vn.Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool {
 		return c.Status != offv1beta1.RunningConditionStatusType && c.Status != offv1beta1.NoneConditionStatusType

@@ -30,16 +30,16 @@ const (
 	pageTrace      = "docs/info.md#where-a-packet-gets-lost"
 )
 
-// Network is what a cluster shows of its network besides its peerings.
+// Network is the state of a cluster's network without the peerings.
 type Network struct {
 	// Fabric are the pods of the fabric.
 	Fabric []corev1.Pod
 	IPs    []ipamv1alpha1.IP
-	// NodeProbes and GatewayProbes are what became of probes that were sent for the trace, by node and by peer of the gateway.
+	// NodeProbes and GatewayProbes are the results of the trace's probes, by node and by peer of the gateway.
 	NodeProbes, GatewayProbes map[string][]plan.ProbeResult
 }
 
-// probeOf returns the probe to a peer that was lost, or else the first one; nil if none was sent.
+// probeOf returns the lost probe to a peer, or else the first probe; nil without probes.
 func probeOf(all []plan.ProbeResult, other liqov1beta1.ClusterID) (worst *plan.ProbeResult) {
 	for i := range all {
 		if r := &all[i]; r.Peer == string(other) && (worst == nil || worst.Answered && !r.Answered) {
@@ -65,11 +65,12 @@ type End struct {
 	// Name is the pod or address for messages, Pod the pod if it is known.
 	Name string
 	Pod  *corev1.Pod
-	// Address is the one in its own cluster.
+	// Address is the address in the cluster of the pod.
 	Address netip.Addr
 	// Vacant reports whether no pod has the address, although it is in the range of pods.
 	Vacant bool
-	// Namespace is that of the pod, nil if it is not known, Offloaded reports whether it is offloaded, and Policies are in it.
+	// Namespace is the namespace of the pod, nil if unknown. Offloaded reports whether the namespace is offloaded. Policies are the policies of the
+	// namespace.
 	Namespace *corev1.Namespace
 	Offloaded bool
 	Policies  []netv1.NetworkPolicy
@@ -102,7 +103,7 @@ func (s *Scene) EndOfPod(pod *corev1.Pod, remote *Scene, far *corev1.Pod) End {
 	return end
 }
 
-// addressForPeers returns the address that packets of the processes of a node have for peers, invalid if it is not known.
+// addressForPeers returns the source address of a node's processes as seen by peers, invalid if unknown.
 func (s *Scene) addressForPeers(node string) netip.Addr {
 	for i := range s.InternalNodes {
 		if s.InternalNodes[i].Name == node {
@@ -113,7 +114,7 @@ func (s *Scene) addressForPeers(node string) netip.Addr {
 	return netip.Addr{}
 }
 
-// EndOfAddress returns the end that an address stands for in this cluster; false if it stands for none.
+// EndOfAddress returns the end with an address in this cluster; false if there is none.
 func (s *Scene) EndOfAddress(address netip.Addr, remote *Scene) (End, bool) {
 	for i := range s.Configurations {
 		cfg := &s.Configurations[i]
@@ -131,8 +132,8 @@ func (s *Scene) EndOfAddress(address netip.Addr, remote *Scene) (End, bool) {
 	return End{Scene: s, Cluster: liqov1beta1.ClusterID(s.ClusterID), Name: address.String(), Address: address}, inside
 }
 
-// IsFirstOfPods reports whether an address is in the range of pods of this cluster, and of the family of their first address, which alone
-// selectors of pods know. It is that of the first address of nodes.
+// IsFirstOfPods reports whether an address is in the range of pods of this cluster, and of the family of the pods' first address: selectors of pods
+// match only first addresses. The family is the family of the nodes' first address.
 func (s *Scene) IsFirstOfPods(address netip.Addr) bool {
 	pods, _, _, _ := plan.Own(s.Networks, s.Facts.Namespace)
 	return isIn(pods, address) && slices.ContainsFunc(s.realNodes(), func(n *corev1.Node) bool {
@@ -181,7 +182,7 @@ func toRemote(cfg *networkingv1beta1.Configuration, local netip.Addr) netip.Addr
 	return remote
 }
 
-// toLocal returns the address under which a cluster sees one of a peer, invalid if it has none.
+// toLocal returns the local translation of a peer's address, invalid if there is none.
 func (s *Scene) toLocal(of liqov1beta1.ClusterID, remote netip.Addr) netip.Addr {
 	cfg := peer.Configuration(s.Configurations, of)
 	if cfg == nil {
@@ -205,7 +206,7 @@ func addressText(a netip.Addr) string {
 	return a.String()
 }
 
-// Trace returns the hops of a packet, each with its addresses and what the probes of Liqo say about it.
+// Trace returns the hops of a packet, each with addresses and with the results of Liqo's probes.
 func Trace(from, to End) *Explanation {
 	name := from.Name + " to " + to.Name
 	w := &chainWriter{chain: Chain{Name: name}}
@@ -243,7 +244,7 @@ func (w *chainWriter) addUnasked(id liqov1beta1.ClusterID, packet string) {
 	w.chain.Links = append(w.chain.Links, Link{Cluster: string(id), Check: Check{Name: "its hops: not asked, see --remote-kubeconfig", Note: packet, Status: Skipped}})
 }
 
-// addNeighbours adds the hops between pods of one cluster, to which Liqo adds nothing.
+// addNeighbours adds the hops between pods of one cluster. Liqo adds nothing to these hops.
 func (w *chainWriter) addNeighbours(from, to *End) {
 	packet := packetText(from.Address, to.Address)
 	if from.Scene == nil || to.Scene == nil {
@@ -273,8 +274,8 @@ func (w *chainWriter) addPod(e *End, what, note string, direction netv1.PolicyTy
 	}, needs...)
 }
 
-// findPolicies returns the NetworkPolicies that decide which packets of a direction pass, since they may drop this one. None selects pods in the
-// network of their node.
+// findPolicies returns the NetworkPolicies for a direction, since they may drop the packet. No NetworkPolicy selects pods in the network of their
+// node.
 func (e *End) findPolicies(direction netv1.PolicyType) (all []Finding) {
 	if e.Pod.Spec.HostNetwork {
 		return nil
@@ -398,7 +399,7 @@ func newNodePath(node string, other liqov1beta1.ClusterID) Finding {
 		"docs/troubleshooting.md#connected-and-pods-of-one-node-do-not-reach-the-peer")
 }
 
-// findLostProbe returns that a probe which was sent into the tunnel for the trace got no answer.
+// findLostProbe returns that the trace's probe into the tunnel got no answer.
 func (s *Scene) findLostProbe(fc *liqov1beta1.ForeignCluster) []Finding {
 	probe := probeOf(s.GatewayProbes[string(fc.Spec.ClusterID)], fc.Spec.ClusterID)
 	i := slices.IndexFunc(s.Connections, func(c networkingv1beta1.Connection) bool { return isOf(fc, &c) })
@@ -444,7 +445,7 @@ func (w *chainWriter) addTunnel(s *Scene, other liqov1beta1.ClusterID) {
 	}, "ForeignCluster", "Connection")
 }
 
-// rejections are what to do about the reasons for which no node and gateway applies a part of an object.
+// rejections are the remedies by the reason why no node and no gateway applies a part of an object.
 var rejections = map[string]guide{
 	plan.ReasonNetworkInTheWay:        {"delete the Network of the peer, which is given another prefix", "docs/troubleshooting.md#networkintheway"},
 	plan.ReasonAnotherGateway:         {"delete one of both gateways", "docs/troubleshooting.md#anothergateway"},
@@ -521,7 +522,7 @@ func (s *Scene) findAccess(e *End, from liqov1beta1.ClusterID) (all []Finding) {
 	return append(all, e.findPolicies(netv1.PolicyTypeIngress)...)
 }
 
-// findAddressAccess returns what keeps packets of a peer from an address that is not known to be of a pod.
+// findAddressAccess returns why packets of a peer do not reach an address without a known pod.
 func (s *Scene) findAddressAccess(address netip.Addr) []Finding {
 	pods, _, external, _ := plan.Own(s.Networks, s.Facts.Namespace)
 	ip := s.ipOf(address)
@@ -564,7 +565,7 @@ func TraceWithoutEndpoints(s *Scene, from *End) *Explanation {
 	return newExplanation(cmp.Or(w.chain.Name, ref), w)
 }
 
-// Merge returns one explanation of several, such as those of the endpoints of a Service.
+// Merge returns one explanation of several, for example of the endpoints of a Service.
 func Merge(object string, all []*Explanation) *Explanation {
 	out := &Explanation{Object: object}
 	for _, e := range all {

@@ -189,8 +189,8 @@ func (o *options) printExplanation(c *cluster.Session, e *diagnose.Explanation) 
 	return ui.Fail("%s is stopped: %s: %s", e.Object, cause.Object, cause.Message).See(cause.Page)
 }
 
-// identifyClusters returns the clusters of the command; remote is nil unless the flags choose one. A user of a namespace of the consumer may
-// not read its cluster ID, which then stays empty.
+// identifyClusters returns the clusters of the command; remote is nil unless the flags choose one. A user of a namespace of the consumer may not read
+// the cluster ID; the ID stays empty.
 func (o *options) identifyClusters(ctx context.Context, c *cluster.Session, asksRemote bool) (local, remote *cluster.Cluster, err error) {
 	o.local.Kube = c.KubeFlags
 	if !asksRemote {
@@ -219,7 +219,7 @@ func (o *options) identifyClusters(ctx context.Context, c *cluster.Session, asks
 	return nil, nil, remote.WrapWithCluster(err)
 }
 
-// readIdentity returns the cluster ID within the limit, which discovery, the first that a client does, would exceed: it has another one.
+// readIdentity returns the cluster ID within the limit. The first request of a client, the discovery, has a longer limit of its own.
 func readIdentity(ctx context.Context, c *cluster.Cluster, limit time.Duration) (string, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()

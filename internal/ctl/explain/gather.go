@@ -105,7 +105,7 @@ func newScene(ctx context.Context, c *cluster.Cluster, namespace string) (*diagn
 	return &diagnose.Scene{Facts: r.Facts, ClusterID: c.ID, Scope: namespace}, r, err
 }
 
-// readConsumer reads what the consumer shows. The object itself has to be there.
+// readConsumer reads the scene of the consumer. The object to explain must exist.
 func (g *gatherer) readConsumer(ctx context.Context, c *cluster.Cluster) (*diagnose.Scene, error) {
 	s, r, err := newScene(ctx, c, g.namespace)
 	if err != nil {
@@ -172,7 +172,7 @@ func (g *gatherer) readSubject(ctx context.Context, c *cluster.Cluster, s *diagn
 
 func (g *gatherer) readPod(ctx context.Context, r *facts.Reader, s *diagnose.Scene) error {
 	var claims corev1.PersistentVolumeClaimList
-	if s.Pod.Spec.NodeName == "" { // what other pods leave free matters before a node is chosen only
+	if s.Pod.Spec.NodeName == "" { // the free capacity matters only before a node is chosen
 		if err := r.ListOffloadedPods(ctx); err != nil {
 			return err
 		}
@@ -210,7 +210,7 @@ func (g *gatherer) readService(ctx context.Context, r *facts.Reader, s *diagnose
 	return readEvents(ctx, r, s, about...)
 }
 
-// readEndpoints reads the endpoints of a Service and the DNS that resolves its name.
+// readEndpoints reads the endpoints of a Service and the DNS pods.
 func readEndpoints(ctx context.Context, r *facts.Reader, s *diagnose.Scene, service string) error {
 	var slices discoveryv1.EndpointSliceList
 	var resolvers corev1.PodList
@@ -233,7 +233,7 @@ func readNetwork(ctx context.Context, r *facts.Reader, s *diagnose.Scene) error 
 	return err
 }
 
-// readEvents adds the events of the namespace that match one of the selectors. Events that cannot be read are no reason not to go on.
+// readEvents adds the events of the namespace that match a selector. Unreadable events are no error.
 func readEvents(ctx context.Context, r *facts.Reader, s *diagnose.Scene, about ...client.MatchingFields) error {
 	for _, fields := range about {
 		var events corev1.EventList

@@ -118,7 +118,7 @@ func (p *probeSender) newPageReader(ctx context.Context, c *cluster.Cluster, nam
 	}, nil
 }
 
-// readFreePage has the agent in a pod send probes, and asks once more if it sends others at the moment.
+// readFreePage requests probes of the agent in a pod, and asks once more if the agent is busy with probes.
 func readFreePage(ctx context.Context, pages *podpage.Reader, pod *corev1.Pod, port int32, token string) (string, error) {
 	text, err := pages.ReadPage(ctx, pod, port, names.ProbePath, token)
 	busy, ok := errors.AsType[*podpage.BusyError](err)

@@ -72,7 +72,7 @@ func checkNameOrAddress(text string) error {
 	return cluster.CheckName(name)
 }
 
-// traceTime bounds the reading of both clusters, one of which may stop answering.
+// traceTime bounds the reading of both clusters: a cluster may stop answering.
 const traceTime = 3 * readTime
 
 func (o *options) runTrace(ctx context.Context, c *cluster.Session, asksRemote bool, from, to string) error {
@@ -161,7 +161,7 @@ func (t *tracer) traceTo(ctx context.Context, from, to diagnose.End) (*diagnose.
 	return diagnose.Trace(from, to), nil
 }
 
-// sendProbes has the node of an end and its gateway probe the other cluster.
+// sendProbes sends probes to the other cluster from the node of an end and from its gateway.
 func (t *tracer) sendProbes(ctx context.Context, end *diagnose.End, other liqov1beta1.ClusterID) {
 	c := t.local
 	if end.Scene == nil {
@@ -266,7 +266,7 @@ func (t *tracer) readerOf(s *diagnose.Scene) *facts.Reader {
 	return t.nearReader
 }
 
-// readSurroundings reads what beside the pod of an end decides whether packets pass. What cannot be read is left out.
+// readSurroundings reads the objects besides the pod of an end that decide whether packets pass. Unreadable objects are left out.
 func (t *tracer) readSurroundings(ctx context.Context, end *diagnose.End) error {
 	r := t.readerOf(end.Scene)
 	var policies netv1.NetworkPolicyList
@@ -286,7 +286,7 @@ func (t *tracer) readSurroundings(ctx context.Context, end *diagnose.End) error 
 	return err
 }
 
-// traceAddress returns the hops to an address, as the consumer sees it; to the endpoints, if it is one of a Service.
+// traceAddress returns the hops to an address as seen by the consumer. For the address of a Service, it returns the hops to the endpoints.
 func (t *tracer) traceAddress(ctx context.Context, from diagnose.End, address netip.Addr) (*diagnose.Explanation, error) {
 	if end, known := t.near.EndOfAddress(address, nil); !known || end.Scene != t.near || !t.near.IsOfServices(address) {
 		return t.traceHost(ctx, from, address)
@@ -316,8 +316,8 @@ func findService(all []corev1.Service, address netip.Addr) *corev1.Service {
 	return nil
 }
 
-// listReadable reads a list of a whole cluster. For a user of namespaces of this cluster it is that of the Service or the one of the command, in which
-// something was found; the kind stays unreadable.
+// listReadable reads a list of a whole cluster. For a user of namespaces of this cluster, it reads the list of the Service's namespace, or of the
+// command's namespace, until found reports true; the kind stays unreadable.
 func (t *tracer) listReadable(ctx context.Context, s *diagnose.Scene, kind facts.Kind, found func() bool) error {
 	r := t.readerOf(s)
 	if s.Unreadable[kind.Name] == "" {

@@ -1,8 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package facts reads what the rules of package diagnose look at. A kind that cannot be listed is unreadable; the rules that need it are not
-// applied.
+// Package facts reads the objects for the rules of package diagnose. A kind that cannot be listed is unreadable; rules for this kind are not applied.
 package facts
 
 import (
@@ -31,7 +30,7 @@ func NewReader(c client.Reader, namespace string) *Reader {
 	return &Reader{Client: c, Facts: &diagnose.Facts{Namespace: namespace, CLIVersion: cluster.Version, Unreadable: map[string]string{}}}
 }
 
-// Kind is a list to read. Its name is the one in Facts.Unreadable.
+// Kind is a list to read. Name is the key in Facts.Unreadable.
 type Kind struct {
 	Name string
 	List client.ObjectList

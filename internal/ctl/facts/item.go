@@ -12,7 +12,7 @@ var marks = map[diagnose.Severity]ui.Mark{
 	diagnose.Passed: ui.MarkPassed, diagnose.Warning: ui.MarkWarning, diagnose.Failed: ui.MarkFailed, diagnose.Skipped: ui.MarkSkipped,
 }
 
-// NewItem returns a check as an item of a checklist, with its findings below it.
+// NewItem returns a check as an item of a checklist, with the findings below.
 func NewItem(c diagnose.Check) ui.ChecklistItem {
 	item := ui.ChecklistItem{Mark: marks[c.Status], Text: c.Name}
 	if c.Note != "" {

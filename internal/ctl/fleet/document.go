@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package fleet sums up what a cluster has with its peers: facts in, one document out. It reads no cluster.
+// Package fleet sums up the peers, nodes and offloaded namespaces of a cluster: facts in, one document out. The package reads no cluster.
 package fleet
 
 import (
@@ -88,7 +88,7 @@ type Tunnel struct {
 	// FailedNodes are nodes whose pods do not reach the peer although the tunnel is up, ten at most.
 	FailedNodes []string `json:"failedNodes,omitempty"`
 	MTU         int      `json:"mtu,omitempty"`
-	// ReceivedBitsPerSecond came from the peer, and SentBitsPerSecond went to it, encrypted; missing if the gateway did not say so.
+	// ReceivedBitsPerSecond came from the peer, and SentBitsPerSecond went to the peer, encrypted; missing if the gateway did not report them.
 	ReceivedBitsPerSecond *int64 `json:"receivedBitsPerSecond,omitempty"`
 	SentBitsPerSecond     *int64 `json:"sentBitsPerSecond,omitempty"`
 	// LossPercent is how many of the last 60 probes were lost, of the size that loses more.
@@ -131,7 +131,7 @@ type Namespace struct {
 	RemoteName string `json:"remoteName,omitempty"`
 	Strategy   string `json:"strategy"`
 	Phase      string `json:"phase"`
-	// Providers are the clusters with a remote namespace, and those that refuse one.
+	// Providers are the clusters with a remote namespace, and the clusters that refuse a remote namespace.
 	Providers []Provider `json:"providers"`
 	// MisplacedPods is the number of pods older than the offloading that only the user can move.
 	MisplacedPods int `json:"misplacedPods,omitempty"`
@@ -141,7 +141,7 @@ type Namespace struct {
 type Provider struct {
 	ID    string `json:"id"`
 	Ready bool   `json:"ready"`
-	// Alerts are why the namespace is not ready, or what does not hold in it.
+	// Alerts are why the namespace is not ready, or the protections that do not apply.
 	Alerts []string `json:"alerts"`
 }
 
@@ -166,7 +166,7 @@ type Certificate struct {
 	Object string `json:"object"`
 	// Peer is "" for the webhook.
 	Peer string `json:"peer"`
-	// Issuer is the cluster that issued the certificate; those of peerings are for the API server of that cluster.
+	// Issuer is the cluster that issued the certificate. Certificates of peerings are for the API server of the issuer.
 	Issuer    string    `json:"issuer"`
 	NotBefore time.Time `json:"notBefore"`
 	NotAfter  time.Time `json:"notAfter"`

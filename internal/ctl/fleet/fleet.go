@@ -31,17 +31,17 @@ type Facts struct {
 	*diagnose.Facts
 	ClusterID   string
 	Offloadings []offv1beta1.NamespaceOffloading
-	// Pods are those of offloaded namespaces and those of consumers. Pods on virtual nodes are in OffloadedPods, and may be here, too.
+	// Pods are the pods of offloaded namespaces and of consumers. Pods on virtual nodes are in OffloadedPods, and may also be in Pods.
 	Pods   []corev1.Pod
 	Events []corev1.Event
 	// WebhookAuthority is the authority of the webhook, PEM.
 	WebhookAuthority []byte
-	// Throughput is what tunnels carry, by Connection; ThroughputProblem is why it is not known of some.
+	// Throughput is the traffic of tunnels, by Connection; ThroughputProblem is why the traffic of some tunnels is unknown.
 	Throughput        map[client.ObjectKey]Throughput
 	ThroughputProblem string
 }
 
-// Throughput is what came from a peer and went to it, in bits per second, and how many percent of the last probes were lost, if the gateway says so.
+// Throughput is the traffic from and to a peer, in bits per second, and the lost percentage of the last probes, if reported by the gateway.
 type Throughput struct {
 	Received, Sent int64
 	Loss           *float64
@@ -154,7 +154,7 @@ func newSummary(f *Facts) *summary {
 	return s
 }
 
-// countPod adds the requests of a pod to those of its node, or of its user.
+// countPod adds the requests of a pod to the sum of its node, or of its user.
 func (s *summary) countPod(pod *corev1.Pod) {
 	if policy.Ended(pod.Status.Phase) {
 		return
@@ -279,7 +279,7 @@ func (s *summary) newPod(pod *corev1.Pod) Pod {
 	return out
 }
 
-// newCertificates returns the authority of the webhook, the certificates that peers issued, and those that this cluster issued to peers.
+// newCertificates returns the authority of the webhook, the certificates issued by peers, and the certificates issued to peers by this cluster.
 func (s *summary) newCertificates() []Certificate {
 	all := []Certificate{}
 	add := func(object, issuer, of string, certificate *x509.Certificate) {

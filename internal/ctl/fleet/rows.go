@@ -14,8 +14,8 @@ type Row struct {
 	Cluster, Role, Phase string
 	Tunnels              []Tunnel
 	Slices, Nodes        int
-	// Pods are those that run in the cluster, and those of the consumer; Waiting are those of them that are not ready and have not ended. Pods
-	// that wait for a node are in the row of the local cluster.
+	// Pods are the pods that run in the cluster, and the pods of the consumer; Waiting are the pods of both kinds that are not ready and have not
+	// ended. Pods without a node are in the row of the local cluster.
 	Pods, Waiting int
 	// Findings is the number of findings of "liqoctl check".
 	Findings int
@@ -76,7 +76,7 @@ func (d *Document) Rows() []Row {
 	return rows
 }
 
-// IsWaiting reports whether a pod is not ready, and may become so: one that succeeded or failed, such as an evicted one, has ended.
+// IsWaiting reports whether a pod is not ready, and may become ready: a pod that succeeded or failed, such as an evicted pod, has ended.
 func (p *Pod) IsWaiting() bool { return !p.Ready && p.Phase != "Succeeded" && p.Phase != "Failed" }
 
 func countFindings(g diagnose.Group) (n int) {

@@ -26,7 +26,7 @@ const (
 	maxOfOneStep = 50
 )
 
-// Timeline is what happened in the last hour, as far as documents show it, and the cluster knew when it began.
+// Timeline has the changes of the last hour, as far as documents and the cluster's conditions show them.
 type Timeline struct {
 	// Changes are the oldest first.
 	Changes []Change `json:"changes"`
@@ -65,7 +65,7 @@ func (t *Timeline) Add(before, d *Document) {
 	t.Samples = slices.DeleteFunc(t.Samples, func(s Sample) bool { return s.Time.Before(since) })
 	sample := newSample(d)
 	if last := len(t.Samples) - 1; last > 0 && sample.Time.Sub(t.Samples[last-1].Time) < sampleEvery {
-		t.Samples[last] = sample // the newest one is that of now
+		t.Samples[last] = sample // the newest sample is the current state
 		return
 	}
 	t.Samples = append(t.Samples, sample)
@@ -109,7 +109,7 @@ func (t *Timeline) Seed(f *Facts, d *Document) {
 	slices.SortStableFunc(t.Changes, func(a, b Change) int { return a.Time.Compare(b.Time) })
 }
 
-// transitionText returns the type and the status of a condition, with the reason if it has one.
+// transitionText returns the type and the status of a condition, with the message or reason if there is one.
 func transitionText(c liqov1beta1.Condition) string {
 	text := fmt.Sprintf("%s is %s", c.Type, c.Status)
 	if why := cmp.Or(c.Message, c.Reason); why != "" {
@@ -118,7 +118,7 @@ func transitionText(c liqov1beta1.Condition) string {
 	return text
 }
 
-// state is the state of an object in a document. One that is neither good nor bad may become either, such as that of a new tunnel.
+// state is the state of an object in a document. A state that is neither good nor bad may become either, such as the state of a new tunnel.
 type state struct {
 	text      string
 	good, bad bool
@@ -166,7 +166,7 @@ func Compare(before, d *Document) []Change {
 	return all
 }
 
-// statesOf returns the states of what there are few of.
+// statesOf returns the states of the kinds with few objects.
 func statesOf(d *Document) map[string]state {
 	all := map[string]state{}
 	for _, p := range d.Peers {

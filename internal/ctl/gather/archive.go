@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// archive is a compressed tar file with one folder. It is readable by its owner only.
+// archive is a compressed tar file with one folder, readable only by the owner.
 type archive struct {
 	name   string
 	file   *os.File
@@ -40,7 +40,8 @@ func newArchive(name, folder string, limit int64, at time.Time) (*archive, error
 
 const partial = ".partial"
 
-// addEnd adds a file, of which the beginning may be missing already. What exceeds the limit of the archive is cut off at the beginning.
+// addEnd adds a file. The beginning of the file may be missing already. The part of a file beyond the limit of the archive is cut off at the
+// beginning.
 func (a *archive) addEnd(name string, data []byte, cut bool) error {
 	if over := int64(len(data)) - a.left; over > 0 {
 		data, cut = data[over:], true
@@ -78,7 +79,7 @@ func (a *archive) addProblem(format string, args ...any) {
 	a.problems = append(a.problems, redactText(fmt.Sprintf(format, args...)))
 }
 
-// closeArchive completes the archive and gives it its name, or removes the file if there was an error.
+// closeArchive completes and renames the archive, or removes the file if there was an error.
 func (a *archive) closeArchive(failed error) error {
 	closers := []io.Closer{a.tape, a.zipped, a.file}
 	for _, c := range closers {

@@ -34,7 +34,7 @@ type options struct {
 	since                    time.Duration
 }
 
-// gatherer writes what it finds in a cluster to an archive.
+// gatherer writes the objects and logs of a cluster to an archive.
 type gatherer struct {
 	config    *rest.Config
 	client    client.Client
@@ -98,7 +98,7 @@ func (o *options) runGather(ctx context.Context, c *cluster.Session) error {
 	}
 	id, err := cluster.ClusterIdentity(ctx, kube, o.namespace)
 	if err != nil {
-		id = "unknown" // one of the faults that the archive is about
+		id = "unknown" // a missing ID may be the fault to diagnose
 	}
 	now := time.Now().UTC().Truncate(time.Second)
 	folder := "liqo-" + id + "-" + now.Format("20060102-150405")

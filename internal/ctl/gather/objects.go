@@ -114,7 +114,7 @@ func ofLiqo(object *unstructured.Unstructured) bool {
 // pageSize bounds the objects in memory.
 const pageSize = 500
 
-// findNamespaces returns the namespaces of each scope that has some. One that cannot be listed is a problem.
+// findNamespaces returns the namespaces of each non-empty scope. A scope that cannot be listed is a problem.
 func (g *gatherer) findNamespaces(ctx context.Context, pods []corev1.Pod) map[scope][]string {
 	home := []string{g.namespace}
 	for i := range pods {

@@ -24,7 +24,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// logLimit bounds the log of one container, which keeps its end.
+// logLimit bounds the log of one container. The end of the log is kept.
 const logLimit = 4 << 20
 
 // readTimeout bounds the reading of one page or log.
@@ -33,8 +33,8 @@ const readTimeout = 30 * time.Second
 // parallelPods are how many pods are read at the same time.
 const parallelPods = 8
 
-// findPods returns the pods of the installation, and those of gateways and virtual kubelets in namespaces that have one. Users may give any label
-// to a pod of their own: a pod that runs in a provider, or of a consumer, is none of Liqo.
+// findPods returns the pods of the installation, and the pods of gateways and virtual kubelets, in namespaces with a gateway or VirtualNode. Users
+// may give any label to a pod of their own: a pod of a provider or of a consumer is no pod of Liqo.
 func (g *gatherer) findPods(ctx context.Context) (pods []corev1.Pod) {
 	owners := map[string][]string{}
 	for component, lists := range map[string][]client.ObjectList{
