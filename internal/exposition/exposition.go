@@ -23,7 +23,7 @@ const ContentType = "text/plain; version=0.0.4; charset=utf-8"
 // maxLine is the maximum length of a line, which holds at most some dozens of labels.
 const maxLine = 64 << 10
 
-// Sample is one line of a page: a name, labels, a value, and a timestamp if there is one. It is valid until the next line is read.
+// Sample is one line of a page: a name, labels, a value, and a timestamp if there is one. A Sample is valid until the next line is read.
 type Sample struct {
 	line      []byte
 	name      int // the end of the name
@@ -32,7 +32,7 @@ type Sample struct {
 	timestamp []byte
 }
 
-// label holds the positions of a label in the line: its name, and its value without the quotes, with escapes.
+// label holds the positions of a label in the line: the name, and the value without the quotes, with escapes.
 type label struct{ name, nameEnd, value, valueEnd int }
 
 var errSyntax = errors.New("invalid sample")
@@ -88,7 +88,7 @@ func (s *Sample) parseLabels(i int) (int, error) {
 			return 0, errSyntax
 		}
 		l.valueEnd = i
-		// A label that is there twice would be read differently by different readers.
+		// Readers would differ about a label that occurs twice.
 		if slices.ContainsFunc(s.labels, func(o label) bool {
 			return bytes.Equal(s.line[o.name:o.nameEnd], s.line[l.name:l.nameEnd])
 		}) {
@@ -103,7 +103,7 @@ func (s *Sample) parseLabels(i int) (int, error) {
 	}
 }
 
-// scanName returns the end of a name that begins at position i, and i if there is none. Only names of metrics have colons.
+// scanName returns the end of a name that begins at position i, and i without a name. Only names of metrics have colons.
 func scanName(line []byte, i int, colons bool) int {
 	from := i
 	for ; i < len(line); i++ {
@@ -189,8 +189,8 @@ func NewReader(page io.Reader) *Reader {
 	return &Reader{in: bufio.NewReaderSize(page, maxLine)}
 }
 
-// Next returns the next sample, and the family that it belongs to: its name, and its HELP and TYPE lines. Both are valid until the next call.
-// The error is io.EOF at the end of the page, which is always at the end of a line.
+// Next returns the next sample, and its family: the name, and the HELP and TYPE lines. Both are valid until the next call. The error is io.EOF at the
+// end of the page. The end of a page is always the end of a line.
 func (r *Reader) Next() (*Sample, error) {
 	for {
 		line, err := r.in.ReadSlice('\n')
@@ -236,7 +236,7 @@ func (r *Reader) readComment(text []byte) {
 	r.header = append(append(r.header, text...), '\n')
 }
 
-// belongsTo reports whether a sample is one of a family: those of histograms and summaries have suffixes.
+// belongsTo reports whether a sample belongs to a family. The samples of histograms and summaries have suffixes.
 func belongsTo(sample, family []byte) bool {
 	suffix, ok := bytes.CutPrefix(sample, family)
 	if !ok || len(family) == 0 {

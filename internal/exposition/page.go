@@ -17,7 +17,7 @@ const (
 	PodLabel       = "pod"
 )
 
-// Page holds the series of some namespaces, sorted by metric and namespace. It is never changed once it is read.
+// Page holds the series of some namespaces, sorted by metric and namespace. A Page is never changed after it was read.
 type Page struct {
 	families []*family
 	// Invalid is the number of skipped lines.
@@ -84,7 +84,7 @@ func ReadPage(in io.Reader, keep func(namespace string) bool) (*Page, error) {
 	}
 }
 
-// WritePages writes the series of several pages as one. Of the namespaces only the keys of rename are written, under the names that are the values.
+// WritePages writes the series of several pages as one page. Only the namespaces in the keys of rename are written, under the names in the values.
 func WritePages(out io.Writer, pages []*Page, rename map[string]string) error {
 	var order []string
 	families := map[string][]*family{}

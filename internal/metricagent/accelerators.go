@@ -22,7 +22,8 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// Accelerators configure the exporter of the accelerators of a node, such as that of DCGM: its series name the pod that uses a device.
+// Accelerators configure the exporter of the accelerators of a node, such as DCGM's exporter. The series of the exporter name the pod that uses a
+// device.
 type Accelerators struct {
 	// PodSelector selects the pods of the exporter by their labels; empty for no exporter.
 	PodSelector string
@@ -39,7 +40,8 @@ type exporters struct {
 	pages *pageCache
 }
 
-// newExporters returns nil if there is no exporter. Pods of consumers are none: with labels of an exporter, they could invent the figures of others.
+// newExporters returns nil if no exporter is configured. Pods of consumers are not taken as exporters: with the labels of an exporter, they could
+// invent the metrics of other consumers.
 func newExporters(mgr ctrl.Manager, o Accelerators) (*exporters, error) {
 	if o.PodSelector == "" {
 		return nil, nil

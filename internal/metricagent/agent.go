@@ -46,7 +46,7 @@ const groupVersion = "/apis/" + names.MetricsGroup + "/" + names.MetricsVersion
 type pageKind struct {
 	contentType string
 	read        func(io.Reader, func(namespace string) bool) (any, error)
-	// write writes the parts of several pages that are in the namespaces that are keys, under the names that are values.
+	// write writes the parts of several pages for the namespaces in the keys, under the names in the values.
 	write func(out io.Writer, pages []any, namespaces map[string]string) error
 }
 
@@ -101,8 +101,8 @@ func serveJSON(content any) http.HandlerFunc {
 	}
 }
 
-// ofTenant answers the consumer that the path names with its part of the pages that find returns, given the nodes that run its pods. A page
-// that fails is left out, unless all fail.
+// ofTenant returns the handler for the consumer in the path. The answer is the consumer's part of the pages from find. The argument of find are the
+// nodes with pods of the consumer. A failing page is left out, unless all fail.
 func (a *agent) ofTenant(pages *pageCache, kind pageKind, find func(ctx context.Context, nodes map[string]bool) ([]source, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, req *http.Request) {
 		tenant, who := req.PathValue("cluster"), userOf(req)
@@ -134,7 +134,7 @@ func (a *agent) ofTenant(pages *pageCache, kind pageKind, find func(ctx context.
 	}
 }
 
-// maxAnswers is how many requests of one tenant are answered at once, so that one that asks without pause leaves time for the others.
+// maxAnswers is the number of concurrent answers to one tenant: a tenant that requests without pause leaves time for other tenants.
 const maxAnswers = 2
 
 // enterTenant waits until fewer than maxAnswers requests of the tenant are answered. leave lets the next one in.
@@ -166,7 +166,7 @@ func (a *agent) writePages(w http.ResponseWriter, req *http.Request, cache *page
 	}
 	if err := kind.write(out, pages, namespaces); err != nil {
 		a.log.V(1).Info("client left", "reason", err.Error())
-		panic(http.ErrAbortHandler) // what is written so far must not pass for the whole
+		panic(http.ErrAbortHandler) // a partial answer must not pass for the whole
 	}
 }
 

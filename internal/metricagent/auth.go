@@ -20,8 +20,8 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// newAuthenticator believes in the user names and groups of the API server's aggregator, which shows its front-proxy certificate, and in no others.
-// What the API server says of that certificate is followed until ctx ends.
+// newAuthenticator accepts user names and groups only from the API server's aggregator, authenticated by the front-proxy certificate. The API
+// server's configuration of this certificate is watched until ctx ends.
 func newAuthenticator(ctx context.Context, clients kubernetes.Interface) (authenticator.Request, error) {
 	const configMap = "extension-apiserver-authentication"
 	ca, err := dynamiccertificates.NewDynamicCAFromConfigMapController("front-proxy-ca", metav1.NamespaceSystem, configMap, "requestheader-client-ca-file", clients)

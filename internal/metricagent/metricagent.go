@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package metricagent serves the metrics of the pods of consumers, as the kubelets of this cluster measure them, as the aggregated API
-// metrics.liqo.io. Each consumer gets the figures of its own remote namespaces under the names that these have in its own cluster.
+// Package metricagent serves the metrics of the pods of consumers, as measured by the kubelets of this cluster, as the aggregated API
+// metrics.liqo.io. Each consumer gets the metrics of its own remote namespaces, under the names of the namespaces in the consumer.
 package metricagent
 
 import (
@@ -69,7 +69,7 @@ func CachedObjects() map[client.Object]cache.ByObject {
 	}
 }
 
-// withoutConsumers selects pods other than those of consumers.
+// withoutConsumers selects pods that are not pods of consumers.
 var withoutConsumers = selectLabel(names.ManagedBy, selection.NotIn, names.ManagedByShadowPod)
 
 func selectLabel(key string, operator selection.Operator, values ...string) labels.Selector {

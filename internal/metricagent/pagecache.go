@@ -57,7 +57,7 @@ type pageCache struct {
 	fetches map[source]*fetch
 }
 
-// fetch is one page that is being read, or was.
+// fetch is a present or past read of one page.
 type fetch struct {
 	done chan struct{}
 	page any
@@ -75,7 +75,7 @@ func (c *pageCache) getPage(ctx context.Context, from source, read func(io.Reade
 	if f == nil {
 		f = &fetch{done: make(chan struct{})}
 		c.fetches[from] = f
-		// One consumer that leaves must not take the page from the others.
+		// A consumer that leaves must not take the page from other consumers.
 		go c.runFetch(context.WithoutCancel(ctx), from, f, read)
 	}
 	c.mu.Unlock()
@@ -105,7 +105,7 @@ func (c *pageCache) runFetch(ctx context.Context, from source, f *fetch, read fu
 
 var errTooLarge = errors.New("the page is too large")
 
-// downloadPage reads one page. Not every version of a kubelet has every page: one that is not found is empty.
+// downloadPage reads one page. Some versions of the kubelet lack some pages: a page that is not found is empty.
 func (c *pageCache) downloadPage(ctx context.Context, from source, read func(io.Reader) (any, error)) (any, error) {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, from.url, nil)
 	if err != nil {

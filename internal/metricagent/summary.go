@@ -38,7 +38,7 @@ func readSummary(in io.Reader, keep func(namespace string) bool) (any, error) {
 	return out, nil
 }
 
-// writeSummary writes the statistics of the namespaces that are keys, under the names that are values.
+// writeSummary writes the statistics of the namespaces in the keys, under the names in the values.
 func writeSummary(out io.Writer, pages []any, namespaces map[string]string) error {
 	pods := []map[string]json.RawMessage{}
 	for _, page := range pages {

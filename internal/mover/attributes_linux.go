@@ -18,8 +18,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// isMoved reports whether an extended attribute belongs to the data: the access control list and what programs store. Those of security
-// modules are of the node.
+// isMoved reports whether an extended attribute belongs to the data: access control lists and attributes of programs. Attributes of security modules
+// belong to the node.
 func isMoved(attribute string) bool {
 	return strings.HasPrefix(attribute, "user.") || strings.HasPrefix(attribute, "system.posix_acl_")
 }
@@ -27,8 +27,8 @@ func isMoved(attribute string) bool {
 // maxAttributes bounds the extended attributes of a file, as Linux does.
 const maxAttributes = 64 << 10
 
-// openFile opens a regular file or a folder, never what a link of that name points to, and without waiting for the other end of a pipe.
-// The methods of os.Root follow links inside of the root, with any flags.
+// openFile opens a regular file or a folder. It never opens the target of a link, and never waits for the other end of a pipe. The methods of os.Root
+// follow links inside of the root, with any flags.
 func openFile(root *os.Root, path string, flags int) (*os.File, error) {
 	if path == "." {
 		return root.Open(path)

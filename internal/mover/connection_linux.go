@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sync/semaphore"
 )
 
-// Link is how an end reaches the other one. Either end may listen: the keys of the end that listens admit no one else to the data, so
-// that they may be where others can read them.
+// Link is the connection of an end to the other end. Either end may listen. The keys of the listening end admit no one else to the data: others may
+// read these keys.
 type Link struct {
-	// Listen is an address to listen on, Connect that of the other end. Exactly one is set.
+	// Listen is an address to listen on, Connect the address of the other end. Exactly one is set.
 	Listen, Connect string
 	// Keys is the folder with the keys of this end.
 	Keys string
@@ -26,7 +26,7 @@ type Link struct {
 
 const (
 	connectTimeout = 15 * time.Second
-	// idleTimeout ends a connection whose other end is gone without a word. A source that computes sends empty lines meanwhile.
+	// idleTimeout ends a connection whose other end is gone without a word. A computing source sends empty lines.
 	idleTimeout = time.Minute
 	// acceptDelay follows an error of accept, such as too many open files.
 	acceptDelay = 100 * time.Millisecond
@@ -125,7 +125,7 @@ type serverListener struct {
 	pause time.Duration // between attempts
 }
 
-// Accept returns the next connection. It retries until the other end is there.
+// Accept returns the next connection. It retries until the other end connects.
 func (l *serverListener) Accept() (net.Conn, error) {
 	select {
 	case l.slots <- struct{}{}:

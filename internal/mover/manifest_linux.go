@@ -40,14 +40,14 @@ type entry struct {
 	Sum []byte `json:"sum,omitempty"`
 }
 
-// line is a line of a manifest: first the totals, then entries, or an error that ends it.
+// line is a line of a manifest: first the totals, then entries. An error ends the manifest.
 type line struct {
 	Totals *totals `json:"totals,omitempty"`
 	Entry  *entry  `json:"entry,omitempty"`
 	Error  string  `json:"error,omitempty"`
 }
 
-// totals are the sums over a manifest, which its entries must not exceed.
+// totals are the sums over a manifest. The entries must not exceed the totals.
 type totals struct{ Files, Bytes int64 }
 
 const (
@@ -140,10 +140,11 @@ func visitTree(n node, yield func(node, error) bool) bool {
 	return true
 }
 
-// isRecovered reports whether a folder is that for what ext4 finds after a crash: it belongs to the file system, not to the data.
+// isRecovered reports whether a folder is lost+found, the folder for files recovered by ext4 after a crash: it belongs to the file system, not to the
+// data.
 func (n node) isRecovered() bool { return n.path == "lost+found" && n.info.IsDir() }
 
-// openFolder returns a folder with its names in order, nil if the visitor replaced it.
+// openFolder returns a folder with its names in order, nil if the visitor replaced the folder.
 func (n node) openFolder() (folder *os.Root, names []string, err error) {
 	now, err := n.folder.Lstat(n.name)
 	if errors.Is(err, fs.ErrNotExist) || err == nil && !now.IsDir() {
@@ -191,7 +192,7 @@ func newEntry(n node) (*entry, error) {
 	return e, e.checkEntry("")
 }
 
-// readManifest yields the entries of a manifest. It uses bounded memory, and ends at the first entry that is not acceptable.
+// readManifest yields the entries of a manifest. The memory is bounded. The sequence ends at the first invalid entry.
 func readManifest(from io.Reader, started func(totals) error) iter.Seq2[*entry, error] {
 	return func(yield func(*entry, error) bool) {
 		fail := func(err error) { yield(nil, fmt.Errorf("reading the manifest: %w", err)) }

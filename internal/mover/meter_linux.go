@@ -16,7 +16,7 @@ const rateWindow = 10
 type meter struct {
 	phase                                      atomic.Value // string
 	files, totalFiles, bytes, totalBytes, rate atomic.Int64
-	// transferred is what arrived, which shows progress over several attempts.
+	// transferred counts the received bytes, and shows progress over several attempts.
 	transferred atomic.Int64
 	// charged is what the limit counts in this attempt.
 	charged atomic.Int64

@@ -1,9 +1,9 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package mover copies the files of one volume to another one: `liqoctl move volume` runs a source and a target in two pods. They
-// authenticate each other by the keys of this one move. The target trusts the source with nothing but content: no path leaves the
-// volume, and no more is written than the limit.
+// Package mover copies the files of one volume to another: `liqoctl move volume` runs a source and a target in two pods. Source and target
+// authenticate each other by the keys of this one move. The target trusts the source with nothing but content: no path leaves the volume, and no more
+// than the limit is written.
 package mover
 
 import (
@@ -64,7 +64,7 @@ const validity = 60 * 24 * time.Hour
 // serverName is in the certificates of both ends.
 const serverName = "mover"
 
-// NewKeys returns the data of the Secrets of two ends that accept each other only.
+// NewKeys returns the data of the Secrets of two ends that accept only each other.
 func NewKeys(now time.Time) (one, other map[string][]byte, err error) {
 	if one, err = newPair(now); err != nil {
 		return nil, nil, err
@@ -98,7 +98,7 @@ func newPair(now time.Time) (map[string][]byte, error) {
 	return map[string][]byte{certificateFile: pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), keyFile: encoded}, nil
 }
 
-// loadTLS returns the configuration of an end from the folder where its Secret is mounted. It serves for both roles of TLS.
+// loadTLS returns the configuration of an end from the folder of the mounted Secret. The configuration is for both roles of TLS.
 func loadTLS(dir string) (*tls.Config, error) {
 	own, err := tls.LoadX509KeyPair(filepath.Join(dir, certificateFile), filepath.Join(dir, keyFile))
 	if err != nil {

@@ -23,9 +23,9 @@ const (
 	verifyKey    = "verify"
 
 	bufferSize = 256 << 10
-	// aliveEvery is after how much work the source shows that it is alive.
+	// After aliveEvery bytes or aliveFiles files of work, the source shows that it is alive.
 	aliveEvery, aliveFiles = 128 << 20, 10_000
-	// cachedSums bounds the checksums that are kept from sending a file to verifying it, cachedSize the files for which that pays.
+	// cachedSums bounds the checksums kept from sending a file to verifying it, cachedSize is the minimum size of files with kept checksums.
 	cachedSums, cachedSize = 1 << 16, 1 << 20
 	largestRequest         = 8 << 20
 )
@@ -60,7 +60,7 @@ func Serve(ctx context.Context, o SourceOptions) error {
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET "+manifestPath, s.serveManifest)
 	mux.HandleFunc("POST "+contentsPath, s.serveContents)
-	// The peer is authenticated before the server sees it, so that only the idle timeout applies.
+	// The listener authenticates the peer before the server sees the connection: of the timeouts, only the idle timeout applies.
 	server := &http.Server{Handler: mux}
 	defer context.AfterFunc(ctx, func() { _ = server.Close() })()
 	listener := &serverListener{ctx: ctx, next: next, slots: make(chan struct{}, 2*connections), pause: time.Second}
@@ -70,7 +70,7 @@ func Serve(ctx context.Context, o SourceOptions) error {
 	return nil
 }
 
-// source serves one volume, which does not change.
+// source serves one volume. The volume does not change.
 type source struct {
 	root     *os.Root
 	idle     *time.Timer
@@ -95,7 +95,7 @@ func (w activeWriter) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// contentWriter ends a connection from which the target does not read. It does read content; the manifest may have to wait.
+// contentWriter ends a connection from which the target does not read. The target always reads content; the manifest may have to wait.
 type contentWriter struct{ activeWriter }
 
 func (w *contentWriter) Write(p []byte) (int, error) {
@@ -214,7 +214,7 @@ func (s *source) sumOf(ctx context.Context, w activeWriter, e *entry) ([]byte, e
 	}
 }
 
-// onlyWriter hides other methods, so that io.CopyBuffer uses its buffer.
+// onlyWriter hides other methods: io.CopyBuffer then uses its buffer.
 type onlyWriter struct{ io.Writer }
 
 // piece asks for the content of a file from an offset to the size in the manifest.
@@ -224,7 +224,7 @@ type piece struct {
 	Size   int64  `json:"size"`
 }
 
-// serveContents sends pieces of files, one after the other. An error cuts the connection: the target knows how much must arrive.
+// serveContents sends pieces of files, one after another. An error cuts the connection: the target knows how much must arrive.
 func (s *source) serveContents(response http.ResponseWriter, request *http.Request) {
 	var pieces []piece
 	if err := json.NewDecoder(http.MaxBytesReader(response, request.Body, largestRequest)).Decode(&pieces); err != nil {

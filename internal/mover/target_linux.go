@@ -29,9 +29,9 @@ const (
 	workers = 8
 	// connections has room for the manifest, too.
 	connections = workers + 2
-	// A batch is fetched with one request, so that the round trips do not count for small files.
+	// A batch is fetched with one request: round trips do not matter for small files.
 	batchFiles, batchBytes = 512, 8 << 20
-	// costOfFile is what a file without content counts for the limit: it fills the volume, too.
+	// costOfFile is the number of bytes that the limit counts for a file without content, since such files also fill the volume.
 	costOfFile = 1 << 10
 )
 
@@ -49,7 +49,7 @@ type TargetOptions struct {
 	Attempts int
 }
 
-// Fetch makes a volume equal to that of the source, and verifies it by checksums. What an earlier attempt has copied stays.
+// Fetch makes a volume equal to the volume of the source, and verifies it by checksums. The copies of an earlier attempt stay.
 func Fetch(ctx context.Context, o TargetOptions) (Progress, error) {
 	if o.Pause == 0 {
 		o.Pause = 2 * time.Second
@@ -190,7 +190,7 @@ type job struct {
 	offset int64
 }
 
-// copyAll makes everything that the manifest has, fetches what is missing, and removes everything else.
+// copyAll makes all entries of the manifest, fetches missing content, and removes everything else.
 func (t *target) copyAll(ctx context.Context) error {
 	group, within := errgroup.WithContext(ctx)
 	batches := make(chan []job)
@@ -211,7 +211,7 @@ func (t *target) copyAll(ctx context.Context) error {
 	return group.Wait()
 }
 
-// makeAll makes the entries of the manifest one by one, and sends those without their content in batches.
+// makeAll makes the entries of the manifest one by one, and sends the entries without content in batches.
 func (t *target) makeAll(ctx context.Context, batches chan<- []job) error {
 	var batch []job
 	var size int64
@@ -259,8 +259,8 @@ func (t *target) makeAll(ctx context.Context, batches chan<- []job) error {
 	return flush()
 }
 
-// ensureEntry makes an entry without its content and without the metadata of folders, which later changes of their content would undo. It
-// returns from where content is missing, -1 if it is complete. A file of another type is removed.
+// ensureEntry makes an entry without content, and without the metadata of folders, because later changes in the folder would undo the metadata. It
+// returns the offset of the missing content, -1 for a complete entry. A file of another type is removed.
 func (t *target) ensureEntry(e *entry) (offset int64, err error) {
 	path := string(e.Path)
 	info, err := t.root.Lstat(path)
@@ -314,7 +314,7 @@ func isReusable(root *os.Root, e *entry, n node) bool {
 	return true
 }
 
-// ensureFile makes an empty file, or finds out how much of an existing one is there. Whether it is right is verified later.
+// ensureFile makes an empty file, or returns how much of an existing file is complete. The content is verified later.
 func (t *target) ensureFile(e *entry, info fs.FileInfo) (offset int64, err error) {
 	flags := os.O_WRONLY | os.O_TRUNC // in a sticky folder, even root must not open the file of another user with O_CREATE
 	switch {
@@ -405,7 +405,7 @@ func (t *target) receiveFile(body io.Reader, j job, buffer []byte, counted bool)
 // zeros is a block of a hole.
 var zeros [bufferSize]byte
 
-// verifyAll compares everything with the manifest, checksums included. It sets the metadata of folders, which do not change any more.
+// verifyAll compares everything with the manifest, checksums included. It sets the metadata of folders, since folders do not change any more.
 func (t *target) verifyAll(ctx context.Context) error {
 	group, within := errgroup.WithContext(ctx)
 	group.SetLimit(workers)

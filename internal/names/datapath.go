@@ -13,7 +13,7 @@ const (
 	TunnelMark = 0x2071
 	// ConnectionCheckPort is the UDP port of the connection check between gateways on the tunnel.
 	ConnectionCheckPort = 12345
-	// ReplicaPort is the UDP port at which replicas of a gateway hear each other.
+	// ReplicaPort is the UDP port of the messages between replicas of a gateway.
 	ReplicaPort = 12346
 	// DefaultMTU is the MTU in bytes of tunnels of gateways that request none.
 	DefaultMTU = 1340

@@ -3,7 +3,7 @@
 
 package names
 
-// Labels of gateways. Services, nodes and the other replicas find a pod by its labels.
+// Labels of gateways. Services, nodes and other replicas find a pod by its labels.
 const (
 	// GatewayResource is "true" on objects exchanged by gateways: Secrets with their keys, and PublicKeys.
 	GatewayResource = "networking.liqo.io/gateway-resource"
@@ -17,7 +17,7 @@ const (
 	GatewayActive = "networking.liqo.io/active"
 )
 
-// GatewayStandbys is an annotation of the Lease of a gateway: the replicas that may take it while its holder runs, separated by commas.
+// GatewayStandbys is an annotation of the Lease of a gateway: the replicas that may take the Lease while the holder runs, separated by commas.
 const GatewayStandbys = "networking.liqo.io/standbys"
 
 // GatewayTold is an annotation of a WgGatewayClient: the server's endpoint as reported by the peer at its creation.
@@ -30,7 +30,7 @@ const GatewayKeysVolume = "wireguard-config"
 const (
 	// RoleGateway is bound to a gateway in its own namespace.
 	RoleGateway = "liqo-gateway"
-	// RoleGatewayReader has the cluster-wide read permissions of all gateways; it is also the name of its binding.
+	// RoleGatewayReader has the cluster-wide read permissions of all gateways, and is also the name of the binding.
 	RoleGatewayReader = "liqo-gateway-reader"
 )
 

@@ -28,8 +28,7 @@ var known = []string{
 // Known returns the keys of the domain liqo.io with a meaning.
 func Known() []string { return slices.Clone(known) }
 
-// MeansSomething reports whether a key is reserved: one of Known, or any key of a subdomain of liqo.io. Other keys of liqo.io are free for
-// users.
+// MeansSomething reports whether a key is reserved: a key of Known, or any key of a subdomain of liqo.io. Other keys of liqo.io are free for users.
 func MeansSomething(key string) bool {
 	domain, _, _ := strings.Cut(key, "/")
 	return strings.HasSuffix(domain, ".liqo.io") || slices.Contains(known, key)

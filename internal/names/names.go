@@ -39,10 +39,10 @@ const (
 	Version = "liqo.io/version"
 	// Capabilities annotates the copy of a NamespaceMap with the features of that version relevant for a peer, comma-separated.
 	Capabilities = "liqo.io/capabilities"
-	// FollowedOffer annotates an Identity with the hash of the provider's offer when it was last adopted, and with the time at which an offer
-	// last changed the Identity.
+	// FollowedOffer annotates an Identity with the hash of the last adopted offer of the provider, and with the time at which an offer last changed
+	// the Identity.
 	FollowedOffer = "liqo.io/followed-offer"
-	// PeeringUser is on the objects of a peering user: its bindings, and the request for its certificate.
+	// PeeringUser is on the objects of a peering user: the bindings, and the certificate request.
 	PeeringUser = "liqo.io/peering-user-name"
 	// CreatorUser is the escaped name of the user that created a ShadowPod.
 	CreatorUser = "liqo.io/creator-user"
@@ -65,8 +65,8 @@ const (
 	PermanentlyUnreachable = "liqo.io/foreign-cluster-permanently-unreachable"
 	// Preinstalled annotates objects of the installation.
 	Preinstalled = "liqo.io/preinstalled"
-	// DroppedMetadata annotates a consumer's object in a provider with the keys of labels and annotations dropped by the provider, so that
-	// they are not added again.
+	// DroppedMetadata annotates a consumer's object in a provider with the keys of labels and annotations dropped by the provider. Dropped keys are
+	// not added again.
 	DroppedMetadata = "offloading.liqo.io/dropped-metadata"
 	// AppliedHash annotates an object with the hash of its last apply, to skip equal writes.
 	AppliedHash = "liqo.io/applied-hash"
@@ -83,8 +83,7 @@ const (
 	NodeTypeVirtualNode = "virtual-node"
 	// KubernetesMinor is the minor version of Kubernetes of the oldest node of the provider, on virtual nodes: for example 37.
 	KubernetesMinor = "liqo.io/kubernetes-minor"
-	// Withdrawn annotates a VirtualNode with the reason for which its provider denies its ResourceSlice, or for which the versions are
-	// incompatible.
+	// Withdrawn annotates a VirtualNode with the reason why the provider denies the ResourceSlice, or why the versions are incompatible.
 	Withdrawn = "liqo.io/withdrawn"
 	// AppliedTaints annotates a virtual node with our taints, to remove those no longer wanted.
 	AppliedTaints = "liqo.io/applied-taints"
@@ -116,7 +115,8 @@ const (
 	// downward API files.
 	OffloadingLabels      = "offloading.liqo.io/labels"
 	OffloadingAnnotations = "offloading.liqo.io/annotations"
-	// RoleTolerations annotates a ShadowPod with tolerations for nodes with a role, in JSON: its pod gets them if the provider permits it.
+	// RoleTolerations annotates a ShadowPod with tolerations for nodes with a role, in JSON: the pod gets the tolerations if the provider permits
+	// them.
 	RoleTolerations = "offloading.liqo.io/role-tolerations"
 	// APIServerRoute annotates a ShadowPod whose pod reaches the consumer's API server with the route to it: see translate.APIServerRoute.
 	APIServerRoute = "offloading.liqo.io/api-server"
@@ -132,22 +132,22 @@ const (
 	StorageAvailable = "storage.liqo.io/available"
 	// StorageProvisioner labels the namespaces of real claims, and the virtual volumes, with "true".
 	StorageProvisioner = "liqo.io/storage-provisioner"
-	// VirtualClaimNamespace and VirtualClaimName label a real claim with the virtual claim that it was made for.
+	// VirtualClaimNamespace and VirtualClaimName label a real claim with its virtual claim.
 	VirtualClaimNamespace = "storage.liqo.io/virtual-pvc-namespace"
 	VirtualClaimName      = "storage.liqo.io/virtual-pvc-name"
 	// RemoteClaim annotates a virtual volume with the name of its claim in the provider.
 	RemoteClaim = "storage.liqo.io/remote-claim"
-	// VirtualVolume annotates a claim in a provider with the consumer's virtual volume that it is the data of.
+	// VirtualVolume annotates a claim in a provider with the consumer's virtual volume. The claim has the data of the volume.
 	VirtualVolume = "storage.liqo.io/virtual-pv"
 	// ReclaimPolicy annotates the claim behind a virtual volume: if it is Retain, the claim outlives the volume.
 	ReclaimPolicy = "storage.liqo.io/reclaim-policy"
-	// MovedClaim labels what belongs to a move of a claim with its name: the temporary claim with its pods and Secrets, and both volumes
-	// while the claims are switched. These are retained, but their data is not to outlive them.
+	// MovedClaim labels the objects of a move with the name of the moved claim: the temporary claim with its pods and Secrets, and both volumes while
+	// the claims are switched. These volumes are retained, but their data is not to outlive the claims.
 	MovedClaim = "storage.liqo.io/moved-claim"
 	// ClaimProvisioned is a condition of claims whose data is in a provider: True once the provider had a volume for it.
 	ClaimProvisioned = "storage.liqo.io/Provisioned"
-	// RemoteStorageClass and RemoteAccessModes annotate a claim with the class and the access modes that it has in the provider; the class
-	// also annotates its virtual volume.
+	// RemoteStorageClass and RemoteAccessModes annotate a claim with its class and access modes in the provider; the class also annotates the virtual
+	// volume.
 	RemoteStorageClass = "liqo.io/remote-storage-class"
 	RemoteAccessModes  = "liqo.io/remote-access-modes"
 
@@ -160,7 +160,7 @@ const (
 	DefaultLimitsCreated = "created"
 	// OriginalName annotates a remote namespace with its name in the consumer.
 	OriginalName = "liqo.io/original-name"
-	// OffloadingPatchHash annotates the virtual kubelet's pod template, so that a changed patch rolls it.
+	// OffloadingPatchHash annotates the virtual kubelet's pod template: a changed patch rolls out the Deployment.
 	OffloadingPatchHash = "liqo.io/offloading-patch-hash"
 	// EvictMisplacedPods annotates a NamespaceOffloading whose strategy also applies to running pods: true.
 	EvictMisplacedPods = "liqo.io/evict-misplaced-pods"
@@ -172,8 +172,8 @@ const (
 	ForceRemoteNodePort = "liqo.io/force-remote-node-port"
 	// UseDirectConnections annotates a Service whose pods in two providers reach each other without the consumer: true.
 	UseDirectConnections = "liqo.io/use-direct-connections"
-	// DirectConnections annotates a ShadowEndpointSlice with the endpoints of other clusters than the consumer, and is never copied to its
-	// EndpointSlice.
+	// DirectConnections annotates a ShadowEndpointSlice with the endpoints of clusters that are not the consumer. The annotation is never copied to
+	// the EndpointSlice.
 	DirectConnections = "liqo.io/direct-connections-data"
 	// EndpointSliceManager is the value of the label endpointslice.kubernetes.io/managed-by on reflected slices.
 	EndpointSliceManager = "endpointslice.reflection.liqo.io"
@@ -188,8 +188,8 @@ const (
 	// TokenAudiences annotates a pod with the audiences, besides the API server, whose tokens are copied to the provider: a comma-separated
 	// list, or *.
 	TokenAudiences = "liqo.io/token-audiences"
-	// DownwardAPINamespace annotates a pod with the metadata.namespace seen through the downward API: remote, the namespace in the provider,
-	// or local, the one in its own cluster.
+	// DownwardAPINamespace annotates a pod with the metadata.namespace seen through the downward API: remote, the namespace in the provider, or
+	// local, the namespace in the consumer.
 	DownwardAPINamespace       = "liqo.io/downward-api-namespace"
 	DownwardAPINamespaceLocal  = "local"
 	DownwardAPINamespaceRemote = "remote"
@@ -219,10 +219,10 @@ const (
 // Labels and annotations of IPAM.
 const (
 	NetworkType = "ipam.liqo.io/network-type"
-	// NetworkNotRemapped on a Network requests exactly its prefix, NetworkShared a prefix that may overlap with shared prefixes.
+	// NetworkNotRemapped on a Network requests exactly the prefix of the spec, NetworkShared a prefix that may overlap with shared prefixes.
 	NetworkNotRemapped = "ipam.liqo.io/network-not-remapped"
 	NetworkShared      = "ipam.liqo.io/network-shared"
-	// PreferredCIDR annotates a Network with the prefix to allocate if it is free: that of the Network whose place it takes.
+	// PreferredCIDR annotates a Network with the prefix to allocate if free: the prefix of the replaced Network.
 	PreferredCIDR = "ipam.liqo.io/preferred-cidr"
 	// NetworkNamespace and NetworkName on an IP identify the Network of its address.
 	NetworkNamespace = "ipam.liqo.io/network-namespace"
@@ -237,9 +237,9 @@ const (
 	// IPTypeAPIServer and IPTypeAPIServerProxy are the addresses of the installation.
 	IPTypeAPIServer      = "api-server"
 	IPTypeAPIServerProxy = "api-server-proxy"
-	// IPTypeEndpoint is the address of a pod in one provider for the others.
+	// IPTypeEndpoint is the address of a pod in one provider for other providers.
 	IPTypeEndpoint = "endpoint"
-	// AllowedPeers on an IP of type endpoint are the cluster IDs of the peers that may use it, separated by commas, at most MaxAllowedPeers.
+	// AllowedPeers on an IP of type endpoint are the cluster IDs of the peers that may use the IP, separated by commas, at most MaxAllowedPeers.
 	AllowedPeers    = "ipam.liqo.io/allowed-peers"
 	MaxAllowedPeers = 256
 )
@@ -270,11 +270,11 @@ const (
 	ReplicatorFinalizer       = "crdreplicator.liqo.io/resource"
 	// ReplicatorCopiesIn, an annotation beside ReplicatorSecretFinalizer, lists the peer's namespaces with copies, comma-separated.
 	ReplicatorCopiesIn = "crdreplicator.liqo.io/copies-in"
-	// ResourceSliceFinalizer delays the deletion of a ResourceSlice until its virtual node is drained, because its credentials are deleted
-	// with it.
+	// ResourceSliceFinalizer delays the deletion of a ResourceSlice until its virtual node is drained, because the deletion also deletes the
+	// credentials of the virtual node.
 	ResourceSliceFinalizer = "resourceslice.liqo.io/finalizer"
 	TenantFinalizer        = "tenant.liqo.io/finalizer"
-	// TenantRightsFinalizer keeps the RoleBindings of a tenant namespace until its clean-up, which needs their permissions, is complete.
+	// TenantRightsFinalizer keeps the RoleBindings of a tenant namespace until the clean-up is complete: the clean-up needs their permissions.
 	TenantRightsFinalizer        = "tenantnamespace-controller.liqo.io/finalizer"
 	VirtualVolumeFinalizer       = "storage.liqo.io/finalizer"
 	VirtualNodeFinalizer         = "virtualnode-controller.liqo.io/finalizer"
@@ -357,8 +357,8 @@ const (
 	PeeringUsersPolicy   = "liqo-peering-users"
 )
 
-// VerbReplicate is the virtual verb held only by credentials of peers, and VerbOriginate the one that they lack, while administrators, who
-// hold every verb, have both: replicate without originate identifies a peer.
+// VerbReplicate is the virtual verb held only by credentials of peers, and VerbOriginate the virtual verb that peers lack. Administrators hold every
+// verb: replicate without originate identifies a peer.
 const (
 	VerbReplicate = "replicate"
 	VerbOriginate = "originate"
@@ -379,7 +379,7 @@ const (
 	ShadowEndpointSliceFieldManager = "shadow-endpointslice-controller"
 )
 
-// Metrics of gateways that others read: the encrypted bytes that came from the peer, and went to it, and which part of the last probes was lost.
+// Metrics of gateways that are read by other programs: the encrypted bytes from the peer, and to the peer, and the lost part of the last probes.
 const (
 	ReceivedBytesMetric = "liqo_peer_receive_bytes_total"
 	SentBytesMetric     = "liqo_peer_transmit_bytes_total"

@@ -12,8 +12,7 @@ import (
 // maxLabel is the maximum length of a DNS-1123 label, hence of a name valid for every kind.
 const maxLabel = 63
 
-// Join joins the parts into a name of at most 63 characters. A longer name is truncated and ends in a hash of the whole, so that two names
-// never collide.
+// Join joins the parts into a name of at most 63 characters. A longer name is truncated and ends in a hash of the whole: two names never collide.
 func Join(parts ...string) string { return shorten(strings.Join(parts, "-"), maxLabel) }
 
 func shorten(s string, limit int) string {
@@ -80,7 +79,7 @@ func ServedNoncesSecret(consumer string) string {
 // RemoteCertificate names the Secret with the certificate issued for a ResourceSlice of a consumer.
 func RemoteCertificate(slice string) string { return shorten("liqo-remote-certificate-"+slice, 253) }
 
-// RemotePodPolicy names the NetworkPolicy that admits by address the remote pods that another one admits by labels.
+// RemotePodPolicy names the NetworkPolicy that admits remote pods by address. The policy with the given name admits them by labels.
 func RemotePodPolicy(policy string) string { return shorten(policy+"-remote-pods", 253) }
 
 // VirtualNodeBinding names the bindings of a virtual kubelet's roles, in the cluster and in each namespace.

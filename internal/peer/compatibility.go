@@ -14,8 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/version"
 )
 
-// A capability is a behaviour in which both clusters of a peering take part, and which some versions of Liqo lack. A missing
-// capability is no error: the list only informs.
+// A capability is a behaviour of both clusters of a peering that some versions of Liqo lack. A missing capability is no error: the list only informs.
 const (
 	// BoundNonces: the signature of a nonce is bound to both clusters. The original signs the nonce alone.
 	BoundNonces = "bound-nonces"
@@ -24,10 +23,10 @@ const (
 	OfferedRenewals = "offered-renewals"
 	// MovingGateways: the peer may read the gateways that lead to the peer, and update the server addresses of clients.
 	MovingGateways = "moving-gateways"
-	// DirectConnections: an endpoint names the cluster that it belongs to, so that the provider maps only endpoints of others by its own
-	// networks. Builds without it map the addresses of all endpoints.
+	// DirectConnections: an endpoint names its cluster. The provider maps only endpoints of other clusters by its own networks. Builds without this
+	// capability map the addresses of all endpoints.
 	DirectConnections = "direct-connections"
-	// GivenGracePeriods: the peer may delete its pods here, and thereby end them with another grace period than their own.
+	// GivenGracePeriods: the peer may delete its pods in this cluster, and thereby end the pods with a different grace period.
 	GivenGracePeriods = "given-grace-periods"
 	// NetworkPolicies: the provider takes copies of NetworkPolicies, and tells the consumer how it translates the networks of the consumer.
 	NetworkPolicies = "network-policies"
@@ -104,7 +103,7 @@ func VersionGap(own, peer string) Gap {
 	return NoGap
 }
 
-// isFar reports whether a version is older than another one by a major version or by more than one minor version.
+// isFar reports whether a version is older than another version by a major version or by more than one minor version.
 func isFar(older, newer *version.Version) bool {
 	return older.Major() < newer.Major() || older.Major() == newer.Major() && newer.Minor() > older.Minor()+1
 }

@@ -40,7 +40,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// ReasonHealed is the reason of the event of a ForeignCluster that tells that a failure is over.
+// ReasonHealed is the reason of the event about the end of a ForeignCluster's failure.
 const ReasonHealed = "Healed"
 
 // Errors of look-ups; a missing object may still be created.
@@ -51,8 +51,8 @@ var (
 	ErrAmbiguous = errors.New("ambiguous")
 )
 
-// Messages of the condition APIServerStatus of a peer that is Established, because its API server is reachable. All but
-// the first message are followed by the response.
+// Messages of the condition APIServerStatus of a peer that is Established, because its API server is reachable. The response follows all messages but
+// the first.
 const (
 	Answers = "the API server answers"
 	// RefusesCalls means that the API server rejects the requests of this cluster.
@@ -72,8 +72,8 @@ func Trouble(fc *liqov1beta1.ForeignCluster) string {
 	return ""
 }
 
-// Misbehaviour returns the condition of a peer that sends to the crd-replicator more than a limit, nil for none. What a virtual kubelet sees is
-// a condition of the module offloading.
+// Misbehaviour returns the condition of a peer that exceeds a limit of the crd-replicator, nil for none. The observations of a virtual kubelet are a
+// condition of the module offloading.
 func Misbehaviour(fc *liqov1beta1.ForeignCluster) *liqov1beta1.Condition {
 	for i := range fc.Status.Conditions {
 		if c := &fc.Status.Conditions[i]; c.Type == liqov1beta1.PeerMisbehaves {
@@ -106,7 +106,7 @@ func TenantNamespace(ctx context.Context, c client.Reader, id liqov1beta1.Cluste
 	return found[0], nil
 }
 
-// TenantNamespaces returns all tenant namespaces of a cluster, for callers that tolerate more than the expected one.
+// TenantNamespaces returns all tenant namespaces of a cluster, for callers that tolerate several.
 func TenantNamespaces(ctx context.Context, c client.Reader, id liqov1beta1.ClusterID) ([]string, error) {
 	var list corev1.NamespaceList
 	if err := c.List(ctx, &list, client.MatchingLabels{
@@ -139,9 +139,8 @@ func Tenant(all []authv1beta1.Tenant, id liqov1beta1.ClusterID) *authv1beta1.Ten
 	return policy.Oldest(all, func(t *authv1beta1.Tenant) bool { return t.Spec.ClusterID == id })
 }
 
-// Configuration returns the effective Configuration of a cluster, nil if there is none. The oldest one takes
-// precedence, as for Tenants, unless its condition says that another one is effective, as decided by the
-// controller-manager, which knows the tenant namespaces.
+// Configuration returns the effective Configuration of a cluster, nil if there is none. The oldest takes precedence, as for Tenants, unless its
+// condition says that another is effective. The controller-manager decides the condition, since it knows the tenant namespaces.
 func Configuration(all []networkingv1beta1.Configuration, id liqov1beta1.ClusterID) *networkingv1beta1.Configuration {
 	of := func(c *networkingv1beta1.Configuration) bool { return c.Labels[names.RemoteClusterID] == string(id) }
 	if first := policy.Oldest(all, func(c *networkingv1beta1.Configuration) bool { return of(c) && !isSecond(c) }); first != nil {
@@ -178,8 +177,8 @@ func isSecond(c *networkingv1beta1.Configuration) bool {
 	return placed != nil && placed.Reason == networkingv1beta1.ReasonAnotherConfiguration
 }
 
-// NetworksChanged reports whether a change of a Configuration concerns its use or the networks of the peer. The reports of the peer do not: it may
-// write them at any rate.
+// NetworksChanged reports whether a change of a Configuration concerns its use or the networks of the peer. The reports of the peer do not: the peer
+// may write them at any rate.
 func NetworksChanged(before, after *networkingv1beta1.Configuration) bool {
 	placed := func(c *networkingv1beta1.Configuration) (out metav1.Condition) {
 		if found := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured); found != nil {
@@ -197,8 +196,7 @@ var NetworksPredicate = predicate.Funcs{UpdateFunc: func(ev event.UpdateEvent) b
 	return NetworksChanged(ev.ObjectOld.(*networkingv1beta1.Configuration), ev.ObjectNew.(*networkingv1beta1.Configuration))
 }}
 
-// Key returns the private key that this cluster uses with one provider, for all its certificates and proofs. Key
-// returns a Wait while there is none.
+// Key returns the private key of this cluster for one provider, for all certificates and proofs. Key returns a Wait while there is none.
 func Key(ctx context.Context, c client.Reader, liqoNamespace string, provider liqov1beta1.ClusterID) (crypto.Signer, error) {
 	name := types.NamespacedName{Namespace: liqoNamespace, Name: names.PeerKeysSecret(string(provider))}
 	var secret corev1.Secret
@@ -246,8 +244,8 @@ type Kind struct {
 	Plural string
 	Object client.Object
 	List   client.ObjectList
-	// Disposable means that no resource at the peer depends on the replica, so a peer that rejects the deletion of the
-	// replica does not block the deletion of the local object.
+	// Disposable means that no resource in the peer depends on the replica: a peer that rejects the deletion of the replica does not block the
+	// deletion of the local object.
 	Disposable bool
 }
 

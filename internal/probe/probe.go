@@ -27,7 +27,7 @@ type Target struct {
 	At string `json:"at"`
 	// Answers are names: each must answer at least once, and no other server may answer.
 	Answers []string `json:"answers"`
-	// Times is the minimum number of answers, so that an unexpected server behind a load balancer is found.
+	// Times is the minimum number of answers, to find an unexpected server behind a load balancer.
 	Times int `json:"times,omitempty"`
 }
 
@@ -43,7 +43,7 @@ type Options struct {
 
 const (
 	askedAtOnce = 16
-	// oneAtOnce is the number of concurrent requests to a target, so that many random backends are found in time, silent backends included.
+	// oneAtOnce is the number of concurrent requests to a target, to find many random backends in time, silent backends included.
 	oneAtOnce = 8
 	// byChance is the time for each of the n·ln(n) answers expected until the last of n randomly chosen servers has answered.
 	byChance = 50 * time.Millisecond
@@ -205,8 +205,8 @@ func (q *question) resultError(cut bool) error {
 	return fmt.Errorf("%w; the last error is: %w", silent, q.last)
 }
 
-// byName returns a dialer for a random address of a host. A headless Service resolves to the addresses of all its backends, and dialling the
-// first is not random: caches of name servers keep the order, and RFC 6724 imposes one.
+// byName returns a dialer for a random address of a host. A headless Service resolves to the addresses of all its backends, and dialling the first is
+// not random: caches of name servers keep the order, and RFC 6724 imposes an order.
 func byName(lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
 		host, port, err := net.SplitHostPort(address)

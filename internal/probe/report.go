@@ -49,7 +49,7 @@ func NewResults(errs []error) Results {
 	return r
 }
 
-// Message returns the termination message. Errors that do not fit are left out, those of the last targets first.
+// Message returns the termination message. Errors beyond the limit are left out, first the errors of the last targets.
 func (r Results) Message() ([]byte, error) {
 	short := Results{Marks: r.Marks, Why: map[int]string{}}
 	message, err := json.Marshal(short)

@@ -322,7 +322,8 @@ func (t tunnel) copyBoth(early *bufio.Reader) {
 	up.Wait()
 }
 
-// copyOneWay copies one direction, in the kernel if possible (splice). At the end it half-closes the destination, which has Linger to end, too.
+// copyOneWay copies one direction, in the kernel if possible (splice). At the end it half-closes the destination. The destination then has Linger to
+// end, too.
 func (t tunnel) copyOneWay(to, from net.Conn) {
 	_, err := io.Copy(to, from)
 	if closer, ok := to.(interface{ CloseWrite() error }); err == nil && ok {

@@ -36,7 +36,7 @@ const authorityLives = 4
 // backdate is the clock skew tolerated in NotBefore: clients whose clock is behind by less accept a new certificate.
 const backdate = time.Hour
 
-// servingCertificates contains the certificate that replicas serve and the CA certificates that the API server trusts.
+// servingCertificates contains the certificate served by replicas and the CA certificates trusted by the API server.
 type servingCertificates struct {
 	authorities  []*x509.Certificate // the newest first; all of them are trusted
 	authorityKey crypto.Signer       // of the newest CA certificate
@@ -46,14 +46,13 @@ type servingCertificates struct {
 
 // rotationPolicy defines when certificates are renewed.
 type rotationPolicy struct {
-	hosts    []string // subject alternative names of the serving certificate; the first one is also its common name
+	hosts    []string // subject alternative names of the serving certificate; the first is also the common name
 	lifetime time.Duration
 }
 
-// nextKeyring returns the keyring after rotation, or have itself if no renewal is due. A new CA certificate is first
-// added to the CA bundle, while the old serving certificate stays in use; shown reports that this was long enough ago.
-// So every certificate that any replica still serves is trusted: CA certificates are trusted until they expire, and no
-// serving certificate outlives its CA.
+// nextKeyring returns the keyring after rotation, or have itself if no renewal is due. A new CA certificate is first added to the CA bundle, while
+// the old serving certificate stays in use; shown reports that this was long enough ago. Every certificate still served by a replica is trusted: CA
+// certificates are trusted until they expire, and no serving certificate outlives its CA.
 func (p rotationPolicy) nextKeyring(now time.Time, have *servingCertificates, shown bool) (*servingCertificates, error) {
 	if !have.isUsable(now) {
 		return p.newKeyring(now, have)
@@ -102,7 +101,7 @@ func (p rotationPolicy) leafDue(now time.Time, leaf *x509.Certificate) bool {
 	return leaf.NotAfter.Sub(now) <= p.lifetime/3
 }
 
-// leafBroken reports whether no client can accept the serving certificate, so that an immediate renewal does no harm.
+// leafBroken reports whether no client can accept the serving certificate: an immediate renewal does no harm.
 func (p rotationPolicy) leafBroken(now time.Time, k *servingCertificates) bool {
 	if isExpired(now)(k.leaf) || !slices.ContainsFunc(k.authorities, func(a *x509.Certificate) bool { return signedBy(k.leaf, a) }) {
 		return true

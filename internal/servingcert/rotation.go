@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package servingcert makes and renews the certificate with which a process serves the API server, and keeps the CA bundles of the
-// objects that lead the API server to that process: webhook configurations or an APIService.
+// Package servingcert makes and renews the certificate that a process presents to the API server, and keeps the CA bundles of the objects that lead
+// the API server to the process: webhook configurations or an APIService.
 package servingcert
 
 import (
@@ -40,7 +40,7 @@ type Options struct {
 	Name string
 	// Secret is the name, the namespace, and the least labels and annotations of the Secret that all replicas share.
 	Secret metav1.ObjectMeta
-	// Hosts are the names and addresses by which the process is called; the first one is also the common name.
+	// Hosts are the names and addresses of the process for callers; the first is also the common name.
 	Hosts []string
 	// Lifetime of the serving certificate; 0 is 90 days. The CA certificate lives four times as long.
 	Lifetime time.Duration
@@ -120,9 +120,8 @@ func (s *Current) readyCheck(*http.Request) error {
 	return nil
 }
 
-// certificateRotation keeps the shared Secret, the certificate that this replica serves, and the CA bundles of the
-// trusting objects consistent. Every replica runs the rotation: the first write wins, and the other replicas get
-// a conflict and reload the Secret.
+// certificateRotation keeps the shared Secret, the certificate served by this replica, and the CA bundles of the trusting objects consistent. Every
+// replica runs the rotation: the first write wins, and the other replicas get a conflict and reload the Secret.
 type certificateRotation struct {
 	client   client.Client
 	reader   client.Reader // a cache of only the Secret and the trusting objects
@@ -133,7 +132,7 @@ type certificateRotation struct {
 	settle   time.Duration
 	clock    func() time.Time
 	serving  *Current
-	// shown is the newest CA certificate that all trusting objects contained, and the time since which they have.
+	// shown is the newest CA certificate contained in all trusting objects; since is the start of this state.
 	shown struct {
 		bundle string
 		since  time.Time
@@ -221,8 +220,7 @@ func (r *certificateRotation) runOnce(ctx context.Context) (time.Duration, error
 	return r.waitTime(next), errors.Join(failed...)
 }
 
-// loadKeyring returns the Secret, nil if there is none, and its keyring. Of an incomplete keyring only the trusted CA
-// certificates are used.
+// loadKeyring returns the Secret, nil if there is none, and its keyring. Of an incomplete keyring only the trusted CA certificates are used.
 func (r *certificateRotation) loadKeyring(ctx context.Context) (*corev1.Secret, *servingCertificates, error) {
 	secret := &corev1.Secret{}
 	if err := r.reader.Get(ctx, r.secretKey(), secret); client.IgnoreNotFound(err) != nil {
@@ -248,7 +246,7 @@ func (r *certificateRotation) storeKeyring(ctx context.Context, secret *corev1.S
 		secret.Data = data
 		labels := map[string]string{}
 		maps.Copy(labels, r.secret.Labels)
-		maps.Copy(labels, secret.Labels) // those of the chart stay: Helm knows its objects by them
+		maps.Copy(labels, secret.Labels) // labels of the chart stay: Helm knows its objects by them
 		secret.Labels = labels
 		if err := r.client.Update(ctx, secret); err != nil {
 			return fmt.Errorf("writing the serving certificate: %w", err)

@@ -22,10 +22,10 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// selectedNode annotates a claim with the node that the scheduler chose for its first pod.
+// selectedNode annotates a claim with the node chosen by the scheduler for the first pod.
 const selectedNode = "volume.kubernetes.io/selected-node"
 
-// provisionedBy annotates a volume with its provisioner: Kubernetes then leaves the volume to it.
+// provisionedBy annotates a volume with its provisioner: Kubernetes then leaves the volume to the provisioner.
 const provisionedBy = "pv.kubernetes.io/provisioned-by"
 
 // placeholderPath is the source of the volumes of providers: nothing in this cluster mounts them.
@@ -44,15 +44,15 @@ const (
 type bindingInputs struct {
 	claim *corev1.PersistentVolumeClaim
 	class *storagev1.StorageClass
-	// node is the selected node, and virtualNode its VirtualNode if it is a virtual one.
+	// node is the selected node, and virtualNode the VirtualNode of a virtual node.
 	node        *corev1.Node
 	virtualNode *offv1beta1.VirtualNode
 	// mapped reports whether the provider of that has, or is asked for, a remote namespace; offloaded whether the namespace is offloaded at all.
 	mapped, offloaded bool
-	// real is the real claim, and realVolume its volume once it is bound.
+	// real is the real claim, and realVolume the volume of a bound real claim.
 	real       *corev1.PersistentVolumeClaim
 	realVolume *corev1.PersistentVolume
-	// realClass is the class of real claims that are made now, and noClass why there is none.
+	// realClass is the class of new real claims, and noClass why there is none.
 	realClass string
 	noClass   error
 	// volumes are all virtual volumes.
@@ -60,7 +60,7 @@ type bindingInputs struct {
 	storageNamespace string
 }
 
-// binding is what to do for an unbound claim: at most one field is set.
+// binding is the action for an unbound claim: at most one field is set.
 type binding struct {
 	// volume is the virtual volume to create, which Kubernetes then binds.
 	volume *corev1.PersistentVolume
@@ -179,7 +179,7 @@ func remoteClass(claim *corev1.PersistentVolumeClaim, offered []liqov1beta1.Stor
 	return wanted, nil
 }
 
-// remoteName returns the name of the claim in the provider: the claim's own, unless another volume that stays has that name there.
+// remoteName returns the name of the claim in the provider: the claim's own, unless another remaining volume has the name in the provider.
 func remoteName(in bindingInputs, provider liqov1beta1.ClusterID) string {
 	taken := slices.ContainsFunc(in.volumes, func(v corev1.PersistentVolume) bool {
 		return v.Name != volumeName(in.claim) && v.Labels[names.RemoteClusterID] == string(provider) && v.Annotations[names.RemoteClaim] == in.claim.Name &&
@@ -193,7 +193,7 @@ func remoteName(in bindingInputs, provider liqov1beta1.ClusterID) string {
 	return strings.TrimRight(name, ".-") + "-" + string(in.claim.UID)[:min(len(in.claim.UID), short)]
 }
 
-// localVolume returns the volume for data of this cluster: it is that of the real volume, and its pods stay on nodes of this cluster.
+// localVolume returns the volume for data of this cluster, with the source of the real volume. Its pods stay on nodes of this cluster.
 func localVolume(in bindingInputs) *corev1.PersistentVolume {
 	out, spec := newVolume(in), in.realVolume.Spec.DeepCopy()
 	out.Spec.PersistentVolumeSource, out.Spec.Capacity, out.Spec.AccessModes = spec.PersistentVolumeSource, spec.Capacity, spec.AccessModes

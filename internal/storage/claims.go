@@ -26,13 +26,13 @@ import (
 // claims binds the virtual claims, and keeps them like what is behind their volumes.
 type claims struct {
 	client client.Client
-	// live bypasses the cache, for the volumes of others and for decisions that need current data.
+	// live bypasses the cache, for volumes that are not virtual and for decisions that need current data.
 	live     client.Reader
 	recorder events.EventRecorder
 	options  Options
 }
 
-// Sync reconciles a virtual claim, or removes a real claim that nothing needs. All other claims are ignored.
+// Sync reconciles a virtual claim, or removes an orphaned real claim. All other claims are ignored.
 func (c *claims) Sync(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	if c.isReal(claim) {
 		return c.dropOrphan(ctx, claim)
@@ -55,7 +55,7 @@ func (c *claims) Sync(ctx context.Context, claim *corev1.PersistentVolumeClaim) 
 	return c.applyBinding(ctx, in, what)
 }
 
-// isReal reports whether a claim is one that was made for a virtual claim.
+// isReal reports whether a claim was made for a virtual claim.
 func (c *claims) isReal(claim *corev1.PersistentVolumeClaim) bool {
 	return claim.Namespace == c.options.Namespace && claim.Annotations[names.VirtualClaimName] != ""
 }
@@ -175,8 +175,8 @@ func (c *claims) makeVolume(ctx context.Context, in bindingInputs, volume *corev
 	return nil
 }
 
-// makeReal makes a real claim, and its namespace if that does not exist. The namespace is not part of the chart, which would delete it,
-// and all data, when it is uninstalled.
+// makeReal makes a real claim, and a missing namespace. The namespace is not part of the chart: an uninstallation would delete the namespace, and all
+// data.
 func (c *claims) makeReal(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	err := c.client.Create(ctx, claim)
 	if apierrors.IsNotFound(err) {
@@ -221,7 +221,8 @@ func (c *claims) dropOrphan(ctx context.Context, real *corev1.PersistentVolumeCl
 	return kube.DeleteObject(ctx, c.client, real, "deleting the real claim of no claim")
 }
 
-// findCounterpart returns the virtual claims of a real one: that it was made for, and that its volume is bound to now; and the reverse.
+// findCounterpart returns the virtual claims of a real claim: the virtual claim at its creation, and the virtual claim now bound to its volume. For a
+// virtual claim, it returns the real claim.
 func (c *claims) findCounterpart(ctx context.Context, obj client.Object) []reconcile.Request {
 	claim := obj.(*corev1.PersistentVolumeClaim)
 	if c.isReal(claim) {

@@ -20,8 +20,8 @@ import (
 // retryDelay is the retry interval after a refusal whose end no watch shows.
 const retryDelay = 30 * time.Second
 
-// followVolume keeps a bound claim, its virtual volume and what is behind it of one size. The virtual kubelet writes the status of claims
-// whose data is in a provider.
+// followVolume keeps a bound claim, its virtual volume and the claim behind the volume of one size. The virtual kubelet writes the status of claims
+// with data in a provider.
 func (c *claims) followVolume(ctx context.Context, claim *corev1.PersistentVolumeClaim) error {
 	volume, err := getOrNil(ctx, c.client, "", claim.Spec.VolumeName, &corev1.PersistentVolume{})
 	if err != nil || volume == nil || volume.Spec.ClaimRef == nil || volume.Spec.ClaimRef.UID != claim.UID || claim.Status.Phase != corev1.ClaimBound {
@@ -93,7 +93,7 @@ func (c *claims) growVolume(ctx context.Context, volume *corev1.PersistentVolume
 	return nil
 }
 
-// isPending reports whether the file system of a claim waits for a node: the kubelet resizes that of the virtual claim, which it mounts.
+// isPending reports whether the file system of a claim waits for a node: the kubelet resizes the file system of the mounted virtual claim.
 func isPending(claim *corev1.PersistentVolumeClaim) bool {
 	return slices.ContainsFunc(claim.Status.Conditions, func(c corev1.PersistentVolumeClaimCondition) bool {
 		return c.Type == corev1.PersistentVolumeClaimFileSystemResizePending && c.Status == corev1.ConditionTrue
@@ -121,8 +121,8 @@ func withoutResize(list []corev1.PersistentVolumeClaimCondition) []corev1.Persis
 	return slices.DeleteFunc(slices.Clone(list), func(c corev1.PersistentVolumeClaimCondition) bool { return slices.Contains(ofResize, c.Type) })
 }
 
-// copyResize copies the state of a resize to the status of the virtual claim. Other conditions, such as whether a pod uses the claim, are
-// its own.
+// copyResize copies the state of a resize to the status of the virtual claim. Other conditions, such as whether a pod uses the claim, belong to the
+// virtual claim.
 func copyResize(claim, real *corev1.PersistentVolumeClaim) {
 	status := real.Status.DeepCopy()
 	claim.Status.AllocatedResources, claim.Status.AllocatedResourceStatuses = status.AllocatedResources, status.AllocatedResourceStatuses

@@ -1,11 +1,11 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package storage binds the claims of Liqo's storage classes where their first pod is scheduled: to a real claim of this cluster, or to
-// a placeholder whose data is a claim in a provider, which the virtual kubelet makes.
+// Package storage binds the claims of Liqo's storage classes to the node of their first pod: to a real claim of this cluster, or to a placeholder
+// whose data is a claim in a provider, made by the virtual kubelet.
 //
-// Each volume of these classes is a virtual one. What is behind it is identified by the volume, not by the claim: a claim that is bound
-// to another virtual volume, such as by "liqoctl move volume", uses the data behind that.
+// Each volume of these classes is virtual. The volume identifies the data, not the claim: a claim bound to another virtual volume, for example by
+// "liqoctl move volume", uses the data of the new volume.
 package storage
 
 import (
@@ -66,7 +66,7 @@ func Setup(mgr ctrl.Manager, o Options) error {
 		Watches(&corev1.PersistentVolumeClaim{}, handler.EnqueueRequestsFromMapFunc(v.requestsOfRealClaim)))
 }
 
-// newObjects passes new objects: those that exist when the process starts are read with the first claims.
+// newObjects passes new objects. Objects that exist at the start of the process are read with the first claims.
 var newObjects = predicate.Funcs{
 	CreateFunc: func(e event.CreateEvent) bool { return !e.IsInInitialList },
 	UpdateFunc: func(event.UpdateEvent) bool { return false },

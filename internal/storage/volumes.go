@@ -20,8 +20,8 @@ import (
 // inUse is Kubernetes' finalizer of volumes that a claim is bound to.
 const inUse = "kubernetes.io/pv-protection"
 
-// volumes deletes virtual volumes that are released, and with those of this cluster their real claims. The virtual kubelet deletes what is
-// behind the others.
+// volumes deletes released virtual volumes, and the real claims of virtual volumes with data in this cluster. The virtual kubelet deletes the data in
+// providers.
 type volumes struct {
 	client  client.Client
 	options Options
@@ -40,7 +40,7 @@ func (v *volumes) Sync(ctx context.Context, volume *corev1.PersistentVolume) err
 	return nil
 }
 
-// Cleanup deletes the real claim of a volume that is not in use any more, or marks it as retained.
+// Cleanup deletes the real claim of an unused volume, or marks the claim as retained.
 func (v *volumes) Cleanup(ctx context.Context, volume *corev1.PersistentVolume) error {
 	if controllerutil.ContainsFinalizer(volume, inUse) {
 		return kube.Wait(0, "the volume is in use")

@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package uninstall checks the preconditions of a removal of Liqo, and deletes the objects that its controllers keep for themselves.
-// The CLI and the in-cluster uninstaller share it.
+// Package uninstall checks the preconditions of a removal of Liqo, and deletes the controllers' own objects. The CLI and the in-cluster uninstaller
+// share it.
 package uninstall
 
 import (
@@ -136,7 +136,7 @@ func (in inventory) addAddress(kind string, obj client.Object) {
 	}
 }
 
-// addVolume records the claim of a virtual volume, or the volume without a claim: no other program deletes what is behind it.
+// addVolume records the claim of a virtual volume, or the volume without a claim: no other program deletes the data of the volume.
 func (in inventory) addVolume(obj client.Object) {
 	if ref := obj.(*corev1.PersistentVolume).Spec.ClaimRef; ref != nil && obj.(*corev1.PersistentVolume).Status.Phase == corev1.VolumeBound {
 		in.resources[fmt.Sprintf("PersistentVolumeClaim: %s/%s", ref.Namespace, ref.Name)] = true

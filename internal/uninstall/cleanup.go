@@ -24,8 +24,8 @@ import (
 // patience is how long controllers may take to remove their finalizers. Longer means never.
 const patience = 5 * time.Minute
 
-// CleanUp deletes the controllers' own objects, and removes finalizers that would need a controller later. It runs before the
-// controllers stop, because they handle finalizers. It fails while anything is in use.
+// CleanUp deletes the controllers' own objects, and removes finalizers that would need a controller later. It runs before the controllers stop,
+// because they handle finalizers. It fails while anything is in use.
 func CleanUp(ctx context.Context, c client.WithWatch) error {
 	ctx, cancel := context.WithTimeout(ctx, patience)
 	defer cancel()
@@ -53,7 +53,7 @@ func CleanUp(ctx context.Context, c client.WithWatch) error {
 	return releaseRights(ctx, p)
 }
 
-// notOfServices excludes the IP of the proxy, which is recreated while its Service exists, and deleted with it.
+// notOfServices excludes the IP of the proxy: the IP is recreated while its Service exists, and deleted with the Service.
 func notOfServices(list client.ObjectList) []client.ListOption {
 	if _, ok := list.(*ipamv1alpha1.IPList); !ok {
 		return nil
@@ -65,9 +65,9 @@ func notOfServices(list client.ObjectList) []client.ListOption {
 	return []client.ListOption{client.MatchingLabelsSelector{Selector: others}}
 }
 
-// releaseRights removes the finalizer from the bindings of tenant namespaces, since no controller would later. A binding keeps it
-// while the replicator has a finalizer on an object there, because the replicator needs the permissions for cleanup. The
-// ForeignClusters show that no credentials of peers are left.
+// releaseRights removes the finalizer from the bindings of tenant namespaces, since no controller would later. A binding keeps the finalizer while
+// the replicator has a finalizer on an object in the namespace, because the replicator needs the permissions for cleanup. The ForeignClusters show
+// that no credentials of peers remain.
 func releaseRights(ctx context.Context, c client.Client) error {
 	used := set{}
 	for _, kind := range peer.Replicated() {

@@ -73,7 +73,7 @@ func (g *gatherer) findPods(ctx context.Context) (pods []corev1.Pod) {
 	return pods
 }
 
-// found is what was read from a pod: files in order, or what is missing.
+// found is the data of a pod: files in order, or problems with missing files.
 type found struct {
 	files    []foundFile
 	problems []string

@@ -42,8 +42,8 @@ var workload = "spec.selector.** spec.template.metadata.labels.** status.** " + 
 var gateway = "service.metadata.labels.** service.spec.type service.spec.ports.** service.spec.selector.** service.spec.externalTrafficPolicy secretRef.name " +
 	"deployment.metadata.labels.** deployment.spec.replicas deployment.spec.strategy.** deployment.spec.template.metadata.labels.** " + fieldsBelow("deployment.spec.template.spec", podSpec)
 
-// keptFields are the fields of each gathered kind: paths with dots through maps, through all elements of lists, and with ** for all that is
-// below. All other fields, and kinds that are not listed, are left out.
+// keptFields are the fields of each gathered kind: paths with dots through maps, through all elements of lists, and with ** for all fields below. All
+// other fields, and unlisted kinds, are left out.
 var keptFields = map[string]string{
 	// Kinds of Liqo. Spec and status of these have neither credentials nor manifests of others.
 	"ForeignCluster": whole, "Configuration": whole, "Connection": whole, "GatewayClient": whole, "InternalNode": whole, "PublicKey": "spec.**",
@@ -120,7 +120,7 @@ var fieldTrees = func() map[string]fieldTree {
 	return all
 }()
 
-// redactObject returns the fields of an object that are kept for its kind, nil for a kind that is not listed. Text in them is redacted.
+// redactObject returns the kept fields of an object, nil for an unlisted kind. Text in the fields is redacted.
 func redactObject(object map[string]any) map[string]any {
 	kind, _ := object["kind"].(string)
 	tree, known := fieldTrees[kind]
@@ -198,7 +198,7 @@ const redacted = "REDACTED"
 const secretKeys = `(?:password|passwd|passphrase|pwd|token|api[-_]?key|access[-_]?key(?:[-_]?id)?|private[-_]?key|preshared[-_]?key|pre-shared-key|secret[-_]?(?:access[-_]?)?key|client[-_]?secret|` +
 	`nonce|credentials?|authorization|auth|cookie)`
 
-// secretTexts match credentials in free text, such as logs and messages; $1 is the part of a match that stays.
+// secretTexts match credentials in free text, such as logs and messages; $1 is the kept part of a match.
 var secretTexts = []*regexp.Regexp{
 	regexp.MustCompile(`()(?s)-----BEGIN [A-Z0-9 ]*PRIVATE KEY-----.*?(-----END [A-Z0-9 ]*PRIVATE KEY-----|$)`),
 	regexp.MustCompile(`()eyJ[A-Za-z0-9_-]{8,}(\.[A-Za-z0-9_-]{8,}){1,2}`), // JSON web tokens

@@ -31,7 +31,7 @@ type infoReport struct {
 	Peerings peeringsInfo `json:"peerings"`
 }
 
-// documentOf converts a report or a part of one to the form that scripts see: maps, lists and scalars by their JSON names.
+// documentOf converts a report or a part of a report to the form for scripts: maps, lists and scalars by their JSON names.
 func documentOf(report any) any {
 	data, err := json.Marshal(report)
 	if err != nil {
@@ -95,7 +95,7 @@ func NewInfoCommand(c *cluster.Session) *cobra.Command {
 	return cmd
 }
 
-// newCollector returns a collector for a cluster, which must have Liqo installed, and the client that it reads by.
+// newCollector returns a collector for a cluster with Liqo, and the client of the collector.
 func newCollector(ctx context.Context, c *cluster.Session, o *infoOptions) (*Collector, client.WithWatch, error) {
 	if o.output != "" && o.output != "json" && o.output != "yaml" && o.output != wide {
 		return nil, nil, ui.Fail("--output is json or yaml, or wide for one line per peer, not %q", o.output)
@@ -273,8 +273,8 @@ func (f *Collector) collectReport(ctx context.Context, wanted func(section strin
 	return r, problems
 }
 
-// printField prints the value of --get. It fails if the value is missing because it could not be read. Other unreadable parts are
-// reported only with several values or with the health, which depends on all parts.
+// printField prints the value of --get. It fails if the value is missing because it was unreadable. Other unreadable parts are reported only with
+// several values or with the health, since the health depends on all parts.
 func printField(c *cluster.Session, o *infoOptions, value any, problems []infoProblem) error {
 	if len(problems) > 0 && isBlank(value) {
 		printProblems(c, problems[:len(problems)-1])

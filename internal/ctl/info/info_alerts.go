@@ -54,7 +54,7 @@ func (f *Collector) collectAlerts(ctx context.Context, now time.Time) (all []dia
 
 // collectHealed returns the failures of peerings that are over, the newest last.
 func (f *Collector) collectHealed(ctx context.Context) ([]string, error) {
-	var events corev1.EventList // those of objects without a namespace are in the default one
+	var events corev1.EventList // events of objects without a namespace are in the default namespace
 	if err := f.List(ctx, &events, client.InNamespace(metav1.NamespaceDefault), client.MatchingFields{"involvedObject.kind": "ForeignCluster", "reason": peer.ReasonHealed}); err != nil {
 		return nil, fmt.Errorf("looking at the events of ForeignClusters: %w", err)
 	}
@@ -114,7 +114,7 @@ func (f *Collector) compareCRDs(ctx context.Context, crds []*unstructured.Unstru
 	return all, nil
 }
 
-// isOlder reports whether a CRD lacks a version or a field that another one has.
+// isOlder reports whether a CRD lacks a version or a field of another CRD.
 func isOlder(current, want *unstructured.Unstructured) bool {
 	schemas := func(crd *unstructured.Unstructured) map[string]any {
 		versions, _, _ := unstructured.NestedSlice(crd.Object, "spec", "versions")
@@ -269,8 +269,8 @@ func (f *Collector) FindNetworks(ctx context.Context) (all []diagnose.Finding, e
 	return all, nil
 }
 
-// FindOrphans reports orphans: ResourceSlices of consumers without a Tenant. They are not deleted automatically, because a consumer
-// that returns needs its pods.
+// FindOrphans reports orphans: ResourceSlices of consumers without a Tenant. Orphans are not deleted automatically, because a returning consumer
+// needs its pods.
 func (f *Collector) FindOrphans(ctx context.Context) (all []diagnose.Finding, err error) {
 	var copies authv1beta1.ResourceSliceList
 	var tenants authv1beta1.TenantList

@@ -45,7 +45,7 @@ type healthInfo struct {
 	MissingPods map[string]missingPods `json:"missingPods,omitempty"`
 	// Alerts are all other problems, in words.
 	Alerts []string `json:"alerts,omitempty"`
-	// Healed are failures of peerings that are over, the newest last. The API server keeps them for an hour, unless it is told otherwise.
+	// Healed are failures of peerings that are over, the newest last. By default the API server keeps them for an hour.
 	Healed []string `json:"healed,omitempty"`
 	// Findings are the alerts with their remedies.
 	Findings []diagnose.Finding `json:"-"`
@@ -123,7 +123,7 @@ func parseLabels(text string) map[string]string {
 	return labels
 }
 
-// apiServer returns the API server address that the cluster reports to its peers.
+// apiServer returns the API server address reported to peers.
 func (f *Collector) apiServer(ctx context.Context, override string) (string, error) {
 	var nodes corev1.NodeList
 	if override == "" {

@@ -24,8 +24,7 @@ import (
 
 const installation = "installation"
 
-// healthParts returns the selectors of the pods that Liqo depends on: those of the installation, the gateways and the virtual
-// kubelets.
+// healthParts returns the selectors of the pods of Liqo: the pods of the installation, the gateways and the virtual kubelets.
 func (f *Collector) healthParts() []struct {
 	what string
 	opts []client.ListOption
@@ -91,8 +90,8 @@ type chartWorkload struct {
 	kind string
 	// component is the label app.kubernetes.io/name, and the end of the name.
 	component string
-	// beside is an object that the chart installs together with the workload. If both are missing, a value switched the workload off;
-	// if only the workload is missing, the user deleted it. Nil for a workload that is always installed.
+	// beside is an object that the chart installs together with the workload. If both are missing, a value switched the workload off; if only the
+	// workload is missing, the user deleted it. Nil for a workload that is always installed.
 	beside client.Object
 }
 
@@ -144,7 +143,7 @@ func (f *Collector) missingWorkloads(ctx context.Context, deployments []appsv1.D
 	return all, nil
 }
 
-// displayName returns the name of an object, with its namespace if that is not the Liqo namespace.
+// displayName returns the name of an object, with the namespace unless the namespace is the Liqo namespace.
 func (f *Collector) displayName(obj client.Object) string {
 	if obj.GetNamespace() == f.Namespace {
 		return obj.GetName()

@@ -121,7 +121,7 @@ func unhealthyPeers(reports map[string]*peerReport, order []string) (all []strin
 	return all
 }
 
-// unusedPeers returns the peerings without a module in use, and that there is none at all, in words: what is waited for is not there yet.
+// unusedPeers returns, in words, the peerings without a module in use, and that there is no peering: in both cases a wait goes on.
 func unusedPeers(reports map[string]*peerReport, order []string) (all []string) {
 	if len(order) == 0 {
 		return []string{"there are no active peerings"}
@@ -251,7 +251,7 @@ func (n *peerNetworkInfo) newSection() *ui.Section {
 	return s
 }
 
-// seenAs returns the ranges of a peer with their local prefixes, which are aligned with the ranges that have one.
+// seenAs returns the ranges of a peer with their local prefixes. The local prefixes are in the order of placed.
 func seenAs(ranges, placed, localCIDRs []networkingv1beta1.CIDR) string {
 	if len(localCIDRs) == 0 || slices.Equal(ranges, localCIDRs) {
 		return joinValues(ranges)

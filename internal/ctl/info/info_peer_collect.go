@@ -24,7 +24,7 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// peerReport is the report about one peer; its sections are in the order of the screen.
+// peerReport is the report about one peer; the sections are in the order of the screen.
 type peerReport struct {
 	Info           peerIdentity       `json:"info"`
 	Network        peerNetworkInfo    `json:"network"`
@@ -66,7 +66,7 @@ type peerGateway struct {
 	Ports   []int32  `json:"ports,omitempty"`
 	Role    string   `json:"role"`
 	MTU     int      `json:"mtu,omitempty"`
-	// ToldEndpoints are the server addresses that the peer reports, if the gateway has others configured: both are dialled.
+	// ToldEndpoints are the server addresses that the peer reports and the gateway's configuration lacks: both are dialled.
 	ToldEndpoints []string `json:"toldEndpoints,omitempty"`
 }
 
@@ -172,8 +172,8 @@ func newModuleInfo(m liqov1beta1.Module) moduleInfo {
 	return info
 }
 
-// authenticationOf returns the state of the authentication. Alerts include objects that are not replicated to the peer although the
-// peer is authenticated, or because the credentials are gone, and that the peer sends too much.
+// authenticationOf returns the state of the authentication. Alerts include objects not replicated to an authenticated peer, or because the
+// credentials are gone, and a peer that sends too much.
 func authenticationOf(fc *liqov1beta1.ForeignCluster) moduleInfo {
 	info := newModuleInfo(fc.Status.Modules.Authentication)
 	if reason := peer.Trouble(fc); reason != "" && info.Status != diagnose.Unhealthy {

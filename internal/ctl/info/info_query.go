@@ -23,8 +23,8 @@ func placeOf(report any) queryPosition {
 	return queryPosition{documentOf(report), reflect.TypeOf(report)}
 }
 
-// lookUp resolves a path such as network.podcidrs or peerings.peers[0].role. Names are compared without case. Keys that contain dots
-// are found, too, as are fields that the document omits because they are empty.
+// lookUp resolves a path such as network.podcidrs or peerings.peers[0].role. Names are compared without case. Keys with dots are found, too, as are
+// empty fields that the document omits.
 func lookUp(report any, query string) (any, error) {
 	at := placeOf(report)
 	path := strings.TrimPrefix(query, ".")
@@ -61,8 +61,8 @@ func (p queryPosition) descendPath(path string) (queryPosition, string, error) {
 	return queryPosition{}, "", fmt.Errorf("%q is not an object", key)
 }
 
-// descendOne returns a field of a struct, by its name or by an alias of other versions, listed in the tag. An alias in the singular
-// was a scalar: it returns the value of a list with one element.
+// descendOne returns a field of a struct, by name or by an alias of other versions, listed in the tag. An alias in the singular was a scalar:
+// descendOne returns the value of a list with one element.
 func (p queryPosition) descendOne(object map[string]any, key, rest string) (queryPosition, string, error) {
 	for _, f := range reflect.VisibleFields(p.kind) {
 		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")

@@ -27,7 +27,7 @@ const (
 	waitHealthy = "healthy"
 )
 
-// view is what a command shows at one time.
+// view is the output of a command at one time.
 type view struct {
 	document any
 	// unhealthy is nil if all is healthy.
@@ -35,7 +35,7 @@ type view struct {
 	print     func() error
 }
 
-// showViews shows what collect returns: once, after each change, or once it is healthy.
+// showViews shows the result of collect: once, after each change, or once it is healthy.
 func (o *infoOptions) showViews(ctx context.Context, c *cluster.Session, kube client.WithWatch, collect func(context.Context) (view, error)) error {
 	switch {
 	case o.watch:
@@ -53,13 +53,14 @@ func (o *infoOptions) showViews(ctx context.Context, c *cluster.Session, kube cl
 	return v.unhealthy
 }
 
-// watchedObjects returns the objects whose changes are looked at. Leaders renew their Leases every few seconds, so what is not watched is looked at then.
+// watchedObjects returns the objects whose changes lead to a new view. Leaders renew their Leases every few seconds: each renewal also refreshes the
+// unwatched objects.
 func (o *infoOptions) watchedObjects() []kube.Watched {
 	in := []client.ListOption{client.InNamespace(o.namespace)}
 	return []kube.Watched{{List: &liqov1beta1.ForeignClusterList{}}, {List: &corev1.PodList{}, Opts: in}, {List: &coordinationv1.LeaseList{}, Opts: in}}
 }
 
-// followViews prints each view that differs from the last one. Its end is that of ctx.
+// followViews prints each view that differs from the last view, until ctx ends.
 func (o *infoOptions) followViews(ctx context.Context, c *cluster.Session, cl client.WithWatch, collect func(context.Context) (view, error)) error {
 	var last any
 	err := kube.WaitUntil(ctx, cl, func(ctx context.Context) error {
@@ -89,7 +90,7 @@ func (o *infoOptions) followViews(ctx context.Context, c *cluster.Session, cl cl
 	return err
 }
 
-// awaitHealthy prints the first healthy view, or the last one after the time of --timeout with the reason why it is unhealthy.
+// awaitHealthy prints the first healthy view, or after the time of --timeout the last view with the reason why it is unhealthy.
 func (o *infoOptions) awaitHealthy(ctx context.Context, c *cluster.Session, cl client.WithWatch, collect func(context.Context) (view, error)) error {
 	limited, cancel := context.WithTimeout(ctx, o.timeout)
 	defer cancel()

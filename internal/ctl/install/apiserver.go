@@ -41,8 +41,8 @@ func (i *Installer) checkReachable(ctx context.Context) error {
 	}
 }
 
-// chooseAPIServer returns the address that peers are told: of the flag, else of the previous installation, else of the kubeconfig
-// unless it is a loopback address. If empty, the controllers choose an address of their nodes.
+// chooseAPIServer returns the address for peers: of the flag, else of the previous installation, else of the kubeconfig unless it is a loopback
+// address. If empty, the controllers choose an address of their nodes.
 func (i *Installer) chooseAPIServer(previous string) string {
 	switch {
 	case i.APIServerURL != "":

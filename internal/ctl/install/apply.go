@@ -114,8 +114,7 @@ func (i *Installer) makeNamespace(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// removeNamespace deletes a namespace created by this run and waits for its end, so that the next attempt does not find the namespace
-// terminating.
+// removeNamespace deletes a namespace created by this run and waits for its end: the next attempt must not find the namespace terminating.
 func (i *Installer) removeNamespace(ctx context.Context) error {
 	ns := &corev1.Namespace{}
 	ns.Name = i.Namespace

@@ -37,7 +37,7 @@ func (i *Installer) loadChart(ctx context.Context) (*chart.Chart, error) {
 	return c, nil
 }
 
-// loadChart loads a chart from the folder that holds its Chart.yaml.
+// loadChart loads a chart from the folder of its Chart.yaml.
 func loadChart(folder fs.FS) (*chart.Chart, error) {
 	var files []*archive.BufferedFile
 	err := fs.WalkDir(folder, ".", func(path string, d fs.DirEntry, err error) error {

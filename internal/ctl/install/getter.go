@@ -8,7 +8,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// namespaced makes the Liqo namespace, to which Helm installs, the default one.
+// namespaced makes the Liqo namespace the default namespace for Helm.
 type namespaced struct {
 	genericclioptions.RESTClientGetter
 	namespace string

@@ -40,7 +40,7 @@ type helmClient struct {
 }
 
 func newHelm(kube genericclioptions.RESTClientGetter, namespace string, stamp metadataSetter, log slog.Handler) (*helmClient, error) {
-	// The field manager must be the one of Helm's CLI, which could not upgrade the release otherwise.
+	// Without the field manager of Helm's CLI, the CLI could not upgrade the release.
 	helmkube.ManagedFieldsManager = "helm"
 	getter := namespaced{kube, namespace}
 	objects := helmkube.New(getter)
@@ -51,7 +51,7 @@ func newHelm(kube genericclioptions.RESTClientGetter, namespace string, stamp me
 	}
 	secrets := driver.NewSecrets(set.CoreV1().Secrets(namespace))
 	secrets.SetLogger(log)
-	// Not Configuration.Init, which would link the SQL databases in which Helm can store releases.
+	// Configuration.Init is not used: it would link the SQL databases, an alternative storage of releases.
 	cfg := action.NewConfiguration(action.ConfigurationSetLogger(log))
 	cfg.RESTClientGetter, cfg.KubeClient, cfg.Releases = getter, objects, storage.Init(secrets)
 	cfg.HookOutputFunc = func(_, _, _ string) io.Writer { return io.Discard }
@@ -86,8 +86,7 @@ func (h *helmClient) markFailed(r *release.Release) error {
 	return nil
 }
 
-// renderChart returns the objects of the chart as they would be installed. Unlike Helm's dry run it does not need the kinds of CRDs
-// that are not installed yet.
+// renderChart returns the objects of the chart as of an installation. Unlike Helm's dry run, renderChart does not need the kinds of missing CRDs.
 func (h *helmClient) renderChart(ctx context.Context, c *chart.Chart, values map[string]any, revision int) ([]*unstructured.Unstructured, error) {
 	caps, err := h.clusterCapabilities()
 	if err != nil {

@@ -121,7 +121,7 @@ func (i *Installer) resolveClusterID(f *clusterFacts, prev *previousRelease) err
 	if err := prev.checkClusterID(i.ClusterID); err != nil {
 		return err
 	}
-	// An interrupted uninstallation deletes the ID, and keeps the values that set it.
+	// An interrupted uninstallation deletes the ID, and keeps the values with the ID.
 	f.clusterID = cmp.Or(i.ClusterID, prev.clusterID, stringAt(prev.values, "discovery", "config", "clusterID"))
 	if f.clusterID == "" {
 		f.clusterID = generateID()

@@ -15,7 +15,7 @@ import (
 	"liqo.io/liqo/internal/ctl/ui"
 )
 
-// ListImages returns the images of an installation, sorted, those of gateways and virtual kubelets included. It needs no cluster.
+// ListImages returns the images of an installation, sorted, including the images of gateways and virtual kubelets. It needs no cluster.
 func (i *Installer) ListImages(ctx context.Context) ([]string, error) {
 	if err := i.checkFlags(ctx); err != nil {
 		return nil, err
@@ -50,8 +50,7 @@ func collectImages(value any, images map[string]bool) {
 	}
 }
 
-// CopyImages copies images, and the chart if it comes from a registry, with their signatures to another registry. It returns the references
-// of the copies.
+// CopyImages copies images, and a chart from a registry, with their signatures to another registry. It returns the references of the copies.
 func (i *Installer) CopyImages(ctx context.Context, images []string, to string) ([]string, error) {
 	to = strings.TrimSuffix(to, "/")
 	var copies []string

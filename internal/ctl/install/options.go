@@ -145,7 +145,7 @@ func (i *Installer) printPlan(p *installPlan) error {
 	return nil
 }
 
-// checkFlags rejects flags that are invalid for any cluster, and reads the files that flags name.
+// checkFlags rejects flags that are invalid for any cluster, and reads the files in flags.
 func (i *Installer) checkFlags(ctx context.Context) (err error) {
 	switch {
 	case i.RepoURL != "" && i.RepoURL != OriginalRepository:

@@ -17,8 +17,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// originalImages is the prefix of the original's images, and originalDeployments are Deployments that only the original has: enough to
-// detect it behind a registry mirror.
+// originalImages is the prefix of the original's images, and originalDeployments are Deployments of the original only: enough to detect the original
+// behind a registry mirror.
 const originalImages = "ghcr.io/liqotech/"
 
 var originalDeployments = map[string]bool{"liqo-ipam": true, "liqo-webhook": true, "liqo-telemetry": true}

@@ -77,7 +77,7 @@ func (i *Installer) initPlan(ctx context.Context, p *installPlan) error {
 	return nil
 }
 
-// dropProfiles removes the values of the other profiles from those of the previous installation. A value that the user changed stays.
+// dropProfiles removes the values of the other profiles from the values of the previous installation. A value changed by the user stays.
 func (i *Installer) dropProfiles(previous *previousRelease) error {
 	for _, profile := range Profiles[1:] {
 		values, err := profileValues(i.chart, profile)
@@ -133,7 +133,7 @@ func (i *Installer) setValues(ctx context.Context, p *installPlan, f *clusterFac
 	return nil
 }
 
-// writeValues writes the values to a file that only its owner may read: values may hold credentials.
+// writeValues writes the values to a file readable only by the owner: values may hold credentials.
 func (i *Installer) writeValues(values map[string]any) error {
 	path := i.DumpValuesPath
 	if path == "" {

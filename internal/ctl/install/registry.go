@@ -30,8 +30,8 @@ const (
 	chartLayerType = "application/vnd.cncf.helm.chart.content.v1.tar+gzip"
 )
 
-// openRepository returns the repository of a reference, and the tag or digest in it. The credentials are those of docker. A registry on a
-// loopback address is reached by HTTP, as by docker.
+// openRepository returns the repository of a reference, and the tag or digest in the reference. The credentials are docker's. As in docker, a
+// registry on a loopback address is reached by HTTP.
 func openRepository(reference string) (*remote.Repository, string, error) {
 	repository, err := remote.NewRepository(reference)
 	if err != nil {
@@ -58,7 +58,7 @@ func CheckChart(reference string) error {
 	return err
 }
 
-// CheckRegistry rejects what is not the name of a registry or of a folder in one.
+// CheckRegistry rejects all but the name of a registry or of a folder in a registry.
 func CheckRegistry(name string) error {
 	_, err := registry.ParseReference(strings.TrimSuffix(name, "/") + "/" + Release)
 	return err
@@ -116,8 +116,8 @@ func fetchChart(ctx context.Context, repository *remote.Repository, reference st
 	return nil, errors.New("it is no Helm chart")
 }
 
-// copyArtifact copies an image of all its platforms, or a chart, into a repository, with its signature if it has one. It returns the
-// reference of the copy, with the digest.
+// copyArtifact copies an image of all its platforms, or a chart, into a repository, with the signature if there is one. It returns the reference of
+// the copy, with the digest.
 func copyArtifact(ctx context.Context, reference, repository string) (string, error) {
 	from, source, err := openRepository(reference)
 	if err != nil {

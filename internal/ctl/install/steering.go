@@ -14,11 +14,11 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// policyDelay is the time until API servers, which read their policies each second, apply a new one.
+// policyDelay is the time until API servers apply a new policy: they read policies each second.
 const policyDelay = 2 * time.Second
 
-// startSteering creates the policies that change new pods before an upgrade takes away the webhook that did: Helm creates policies after it changed
-// webhooks, so that pods in between would not be steered. Helm adopts them.
+// startSteering creates the policies that change new pods. It runs before an upgrade removes the webhook for these changes: Helm creates policies
+// after it changed webhooks, and pods in between would not be steered. Helm adopts the policies.
 func (i *Installer) startSteering(ctx context.Context, p *installPlan) error {
 	if p.previous.deployed == 0 {
 		return nil
@@ -52,7 +52,7 @@ func (i *Installer) startSteering(ctx context.Context, p *installPlan) error {
 	}
 }
 
-// stopSteering deletes the policies of startSteering that Helm did not delete when it rolled back.
+// stopSteering deletes the policies of startSteering that still exist after Helm's rollback.
 func (i *Installer) stopSteering(ctx context.Context, p *installPlan) error {
 	for _, obj := range p.steering {
 		if err := i.Client.Delete(ctx, obj); client.IgnoreNotFound(err) != nil {

@@ -30,8 +30,8 @@ type stuckPod struct{ name, why string }
 
 func (s *stuckPod) Error() string { return fmt.Sprintf("pod %s does not start: %s", s.name, s.why) }
 
-// untilStuck runs do, and ends its wait early if a new pod of the release cannot start: Helm would wait until its timeout. Pods of
-// before the run are ignored, because the upgrade may repair them.
+// untilStuck runs do, and ends the wait of do early if a new pod of the release cannot start: Helm would wait until its timeout. Earlier pods are
+// ignored, because the upgrade may repair them.
 func untilStuck(ctx context.Context, c client.Reader, namespace string, do func(wait context.Context) error) error {
 	v := &stallDetector{seen: map[types.UID]stall{}, old: map[types.UID]bool{}}
 	for _, pod := range podsOfRelease(ctx, c, namespace) {

@@ -23,7 +23,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Uninstall removes the release with its hooks. A missing release is fine, unless some of its objects still exist.
+// Uninstall removes the release with its hooks. A missing release is an error only if some of its objects still exist.
 func Uninstall(ctx context.Context, c client.Client, kube genericclioptions.RESTClientGetter, namespace string, timeout time.Duration, log slog.Handler) error {
 	h, err := newHelm(kube, namespace, nil, log)
 	if err != nil {

@@ -19,8 +19,7 @@ import (
 	"liqo.io/liqo/internal/ctl/ui"
 )
 
-// ourValues returns the values that follow from the flags and the cluster. The previous installation and the chart decide all other
-// values.
+// ourValues returns the values from the flags and the cluster. The previous installation and the chart decide all other values.
 func (i *Installer) ourValues(f *clusterFacts, prev *previousRelease) map[string]any {
 	v := map[string]any{
 		"tag": i.imageTag(),
@@ -117,7 +116,7 @@ func readValues(file string, stdin io.Reader) ([]byte, error) {
 	return os.ReadFile(file)
 }
 
-// mergeValues returns a new map in which later maps win. Maps are merged, other values replaced; nil removes a default, as in Helm.
+// mergeValues returns a new map. Later maps win. Maps are merged, other values replaced; nil removes a default, as in Helm.
 func mergeValues(maps ...map[string]any) map[string]any {
 	merged := map[string]any{}
 	for _, m := range maps {

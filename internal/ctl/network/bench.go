@@ -216,7 +216,7 @@ func (b *bench) readCluster(ctx context.Context, p *testCluster) error {
 	return nil
 }
 
-// measureAll makes all measurements. After an error the report has those before it.
+// measureAll makes all measurements. After an error the report has the earlier measurements.
 func (b *bench) measureAll(ctx context.Context) error {
 	if err := b.createNamespaces(ctx); err != nil {
 		return err

@@ -22,8 +22,8 @@ import (
 // parallelCreations bounds the concurrent requests that create pods.
 const parallelCreations = 10
 
-// measureOffloading measures pods that are created in the provider, and, when they are gone, offloaded ones. As many pods as it has nodes
-// come first, one on each if it has room: the first container of an image takes longer.
+// measureOffloading measures pods created in the provider, and, when they are gone, offloaded pods. A first round has one pod for each node of the
+// provider, on the node if there is room: the first container of an image takes longer.
 func (b *bench) measureOffloading(ctx context.Context) error {
 	provider := b.providers[0]
 	if err := b.offloadNamespace(ctx); err != nil {
@@ -133,7 +133,7 @@ func (s *starts) sumUp() *benchmark.Spread {
 	return benchmark.SpreadOf(seconds)
 }
 
-// deleteStarted deletes the pods of measureStarts, so that they take no resources of those that come next.
+// deleteStarted deletes the pods of measureStarts: they must not take resources from the next pods.
 func (b *bench) deleteStarted(ctx context.Context, p *testCluster) error {
 	step := p.Spin("Waiting for the pods to be gone")
 	defer step.Stop()

@@ -38,7 +38,7 @@ const (
 // benchPlaces are the nodes of a cluster with the pods of the paths: those of the tunnel are on the first.
 type benchPlaces [2]benchPlace
 
-// choosePlaces returns the node that the user wants, else the first that takes pods, and another one. A cluster with a single node has it twice.
+// choosePlaces returns the node from the flag, else the first schedulable node, and another node. A cluster with a single node has it twice.
 func choosePlaces(p *testCluster, want string) (benchPlaces, error) {
 	var all []string
 	for i := range p.nodes {
@@ -74,7 +74,7 @@ func (o *benchOptions) newPlan(l benchmark.Limits, token string, tunnel, direct 
 	return benchmark.Plan{Token: token, Limits: l, Targets: []string{tunnel.String(), direct.String()}, Streams: o.streams, RoundTrips: o.roundTrips}
 }
 
-// measurePaths measures the paths that end in the consumer, and then those that end in the provider.
+// measurePaths measures first the paths to the consumer, and then the paths to the provider.
 func (b *bench) measurePaths(ctx context.Context) error {
 	clusters := b.allClusters()
 	var servers [2][2]netip.Addr
@@ -151,14 +151,14 @@ func (b *bench) startServers(ctx context.Context, p *testCluster, places benchPl
 		}
 		slices.SortFunc(pods, func(a, b corev1.Pod) int { return cmp.Compare(a.Name, b.Name) })
 		for i := range pods {
-			at[i], _ = netip.ParseAddr(pods[i].Status.PodIP) // awaitReady goes on until there is one
+			at[i], _ = netip.ParseAddr(pods[i].Status.PodIP) // awaitReady waits for an address
 		}
 		return nil
 	})
 	return at, err
 }
 
-// newBenchPod returns a pod that sends to those who have the token, and ends by itself after a time.
+// newBenchPod returns a pod that sends to clients with the token, and ends by itself after a time.
 func (b *bench) newBenchPod(p *testCluster, name, label string, ends time.Duration) *corev1.Pod {
 	pod := b.newPod(p.askers, name, p.image, "bench", "serve", "--token", b.token)
 	pod.Labels[BenchLabel] = label

@@ -17,7 +17,7 @@ const (
 	pathTunnel = "Tunnel"
 	// pathDirect is between two nodes of the same cluster, or between pods of its only node.
 	pathDirect = "Direct"
-	// pathOffloaded has pods that the consumer offloads to the provider, pathLocal those that are created in the provider itself.
+	// pathOffloaded has pods that the consumer offloads to the provider, pathLocal pods created in the provider.
 	pathOffloaded = "Offloaded"
 	pathLocal     = "Local"
 )
@@ -208,7 +208,7 @@ func formatRate(bits float64) string {
 
 func formatSeconds(seconds float64) string { return formatUnits(seconds, 1e-6, "µs", "ms", "s") }
 
-// formatUnits returns a value with three digits, in the largest unit that it reaches. Each unit is 1000 of the one before; unit is the first.
+// formatUnits returns a value with three digits, in the largest possible unit. Each unit is 1000 of the previous unit; unit is the first.
 func formatUnits(value, unit float64, names ...string) string {
 	value /= unit
 	i := 0

@@ -31,8 +31,8 @@ const (
 	refusalTimeout = 5 * time.Second
 )
 
-// fixtures are the objects of a command in a consumer and its providers, each in a namespace of its own. The command removes them at
-// its end, and those of a killed run at its start.
+// fixtures are the objects of a command in a consumer and its providers, each in a namespace of its own. The command removes them at its end, and the
+// fixtures of a killed run at its start.
 type fixtures struct {
 	*cluster.Session
 	purpose
@@ -180,7 +180,7 @@ func (f *fixtures) createNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// ensureMade creates an object. An existing one is from an attempt whose answer was lost: it is read.
+// ensureMade creates an object. An existing object is from an attempt whose answer was lost, and is read.
 func (f *fixtures) ensureMade(ctx context.Context, p *testCluster, obj client.Object) error {
 	first := true
 	err := kube.RetryTransient(ctx, func() error {

@@ -134,7 +134,7 @@ func PeerMeta(key client.ObjectKey, peer string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: key.Namespace, Name: key.Name, Labels: map[string]string{names.RemoteClusterID: peer}}
 }
 
-// OwnNetworks returns the networks of a cluster that its peers see.
+// OwnNetworks returns the networks of a cluster for its peers.
 func OwnNetworks(ctx context.Context, kube client.Reader, liqoNamespace string) (networkingv1beta1.ClusterConfigCIDR, error) {
 	var of networkingv1beta1.ClusterConfigCIDR
 	var list ipamv1alpha1.NetworkList

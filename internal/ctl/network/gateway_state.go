@@ -64,8 +64,8 @@ func (g *gateway) checkExposed() error {
 	return nil
 }
 
-// checkConnected returns a Pending until the Deployment of a gateway and the address of a server follow the current spec, so that the
-// state before a change does not count. Objects of custom templates are not checked.
+// checkConnected returns a Pending until the Deployment of a gateway and the address of a server follow the current spec: the state before a change
+// must not count. Objects of custom templates are not checked.
 func (g *gateway) checkConnected(ctx context.Context, cl client.Reader) error {
 	var serves networkingv1beta1.WgGatewayServer
 	var dials networkingv1beta1.WgGatewayClient
@@ -267,7 +267,7 @@ func (g *gateway) awaitPod(ctx context.Context, cl client.WithWatch) error {
 		if d.Status.ReadyReplicas == 0 {
 			return cluster.NotReady(key.Name, pods.Items)
 		}
-		// The next pod takes over from the last one while that one ends.
+		// The next pod takes over while the last pod ends.
 		if i := slices.IndexFunc(pods.Items, func(pod corev1.Pod) bool { return !pod.DeletionTimestamp.IsZero() }); i >= 0 {
 			return kube.Pending(fmt.Sprintf("the last pod of the Deployment %s, %s, has not ended yet", key.Name, pods.Items[i].Name))
 		}

@@ -153,8 +153,8 @@ func (n *Connection) InitNetwork(ctx context.Context, c *cluster.Session, first 
 	return nil
 }
 
-// OppositeGateways returns the gateways of a tunnel whose server is in the local cluster, the local ones first. A gateway that is
-// being deleted counts: its objects may have the names of new ones.
+// OppositeGateways returns the gateways of a tunnel whose server is in the local cluster, the local gateways first. A gateway that is being deleted
+// counts: its objects may have the names of new objects.
 func OppositeGateways(ctx context.Context, local, remote *peerConfig) (servers, clients []client.Object, err error) {
 	if servers, err = FindOfPeer(ctx, local.Cluster, newGateway(server, client.ObjectKey{}).newList(), remote.ID); err != nil {
 		return nil, nil, local.WrapWithCluster(err)
@@ -165,7 +165,7 @@ func OppositeGateways(ctx context.Context, local, remote *peerConfig) (servers, 
 	return servers, clients, nil
 }
 
-// NoOpposite fails if a tunnel with its server in the local cluster exists, or a part of one.
+// NoOpposite fails if a tunnel with its server in the local cluster exists, or a part of such a tunnel.
 func NoOpposite(ctx context.Context, local, remote *peerConfig, hint string) error {
 	servers, clients, err := OppositeGateways(ctx, local, remote)
 	if err != nil {
@@ -213,7 +213,7 @@ func (o *ConnectOptions) PlanTunnel(ctx context.Context, local, remote *peerConf
 	return t, local.RequirePermissions(ctx, local.PermissionsFor(t.Client.GetNamespace(), "create GatewayClient", "connect gateway")...)
 }
 
-// checkTemplate resolves a template and checks, unless disabled by a flag, that it exists and supports the options.
+// checkTemplate resolves a template and checks, unless disabled by a flag, that the template exists and supports the options.
 func (o *ConnectOptions) checkTemplate(ctx context.Context, s *cluster.Cluster, t templateFlags, fits func(spec map[string]any) error) (corev1.ObjectReference, error) {
 	ref, err := t.templateReference(ctx, s.LiqoNamespace, func(context.Context) (apimeta.RESTMapper, error) { return s.Kube.RESTMapper(), nil })
 	if err != nil || o.SkipValidation {

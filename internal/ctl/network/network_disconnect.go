@@ -87,7 +87,8 @@ func LookAll(ctx context.Context, all []*networkRemains) error {
 	return looking.Wait()
 }
 
-// removeAll deletes the objects in all namespaces, or in the one given by the user. It deletes nothing unless the user may delete all.
+// removeAll deletes the objects in all namespaces, or in the namespace given by the user. Without the permission to delete all objects, it deletes
+// none.
 func removeAll(ctx context.Context, c *cluster.Session, o *NetworkOptions, all []*networkRemains) error {
 	if err := LookAll(ctx, all); err != nil {
 		return err

@@ -19,8 +19,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// FindOfPeer lists all objects of a kind about the other cluster, in all namespaces: objects made by hand may be anywhere. A user who
-// may not list all namespaces gets those of the tenant namespace. A kind unknown to the cluster has no objects.
+// FindOfPeer lists all objects of a kind about the other cluster, in all namespaces: objects made by hand may be anywhere. A user who may not list
+// all namespaces gets the objects of the tenant namespace. A kind unknown to the cluster has no objects.
 func FindOfPeer(ctx context.Context, s *cluster.Cluster, list client.ObjectList, other string) ([]client.Object, error) {
 	found, err := ListLabelled(ctx, s, list, client.MatchingLabels{names.RemoteClusterID: other})
 	if err != nil {
@@ -50,8 +50,8 @@ func ListSlices(ctx context.Context, s *cluster.Cluster, list *authv1beta1.Resou
 	return slices.DeleteFunc(all, func(obj client.Object) bool { return !cluster.IsRequest(obj, provider, s.Namespace) }), err
 }
 
-// FindOne returns the only object of FindOfPeer, nil for none, and fails for several. An object that is being deleted counts only
-// without another one.
+// FindOne returns the only object of FindOfPeer, nil for none, and fails for several. An object that is being deleted counts only if it is the only
+// object.
 func FindOne(ctx context.Context, s *cluster.Cluster, list client.ObjectList, other string) (client.Object, error) {
 	found, err := FindOfPeer(ctx, s, list, other)
 	found = slices.DeleteFunc(found, func(obj client.Object) bool { return obj.GetDeletionTimestamp() != nil })

@@ -87,8 +87,7 @@ func saysSame(a, b *networkingv1beta1.Configuration) bool {
 	return slices.Equal(one.Pod, other.Pod) && slices.Equal(one.External, other.External)
 }
 
-// ExchangeConfigurations writes the Configurations of both clusters concurrently. New or changed ones that are unusable are rolled
-// back.
+// ExchangeConfigurations writes the Configurations of both clusters concurrently. New or changed Configurations are rolled back if unusable.
 func ExchangeConfigurations(ctx context.Context, c *cluster.Session, both []*peerConfig, wait bool) error {
 	if err := RequireConfigurationPermissions(ctx, both); err != nil {
 		return err
@@ -112,7 +111,7 @@ func ExchangeConfigurations(ctx context.Context, c *cluster.Session, both []*pee
 	return nil
 }
 
-// keepConfigurations only records that both clusters have their Configurations, so that the user needs no permission to write them.
+// keepConfigurations only records that both clusters have their Configurations: the user needs no permission to write them.
 func keepConfigurations(_ context.Context, c *cluster.Session, both []*peerConfig, _ bool) error {
 	for _, t := range both {
 		c.SetCommonMetadata(t.want)
@@ -175,8 +174,8 @@ func takenBack(ctx context.Context, both []*peerConfig, why error) error {
 	return why
 }
 
-// takeBack deletes a new Configuration, and restores the previous spec of an existing one unless another client changed it meanwhile.
-// Labels and annotations of others are kept: the controller records its own writes in them.
+// takeBack deletes a new Configuration, and restores the previous spec of an existing one unless another client changed the spec meanwhile. Labels
+// and annotations of other clients are kept: the controller records its own writes in them.
 func (t *peerConfig) takeBack(ctx context.Context) error {
 	if !t.written {
 		return nil

@@ -148,7 +148,7 @@ func (t *networkTest) runChecks(ctx context.Context) ([]*check, error) {
 	return append(checks, outside...), nil
 }
 
-// mostFailures bounds the failures printed one by one, unless the user asks for all.
+// mostFailures is the maximum number of failures printed one by one, unless the user asks for all.
 const mostFailures = 20
 
 // summaryError prints the results, and returns an error unless all checks passed.
@@ -202,7 +202,7 @@ func showWays(w io.Writer, checks []*check) error {
 	return table.Flush()
 }
 
-// showNetworks prints the prefixes under which the clusters see each other.
+// showNetworks prints the local prefixes of each cluster's networks in the other clusters.
 func (t *networkTest) showNetworks() {
 	table := tabwriter.NewWriter(t.Result(), 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "CLUSTER\tSEES\tNETWORK\tAS")

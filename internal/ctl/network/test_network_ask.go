@@ -102,8 +102,8 @@ func (t *networkTest) planOutside(ctx context.Context) (checks []*check, err err
 	return checks, nil
 }
 
-// leaveOut removes the nodes for which this machine is a local client: its source address is the node's own or a pod's. Such a node
-// may answer as with policy Cluster, depending on its proxy. leaveOut returns the number of removed nodes.
+// leaveOut removes the nodes for which this machine is a local client: the source address is the address of the node or of a pod. Depending on its
+// proxy, such a node may answer as with policy Cluster. leaveOut returns the number of removed nodes.
 func (e exposure) leaveOut(networks []prefix.Pair, source func(address string) netip.Addr) (nodes int) {
 	for i := range e.of.reached {
 		node := &e.of.reached[i]
@@ -131,7 +131,7 @@ func sourceTo(address string) netip.Addr {
 	return addr.Addr().Unmap()
 }
 
-// findLoadBalancers waits for the load balancers of all clusters concurrently. A missing one makes its check fail.
+// findLoadBalancers waits for the load balancers of all clusters concurrently. The check of a missing load balancer fails.
 func (t *networkTest) findLoadBalancers(ctx context.Context) {
 	step := t.Spin("Waiting for load balancers")
 	defer step.Stop()

@@ -172,7 +172,7 @@ func toNodePorts(path, origin, from, to, kind string, service exposure, address 
 // with a probability of 1 in 65536.
 const untilNoStranger = 16
 
-// toLocalNodePorts returns a check for each node with a local backend, which alone may answer: backends of the other cluster are on no
+// toLocalNodePorts returns a check for each node with a local backend. Only the local backend may answer: backends of the other cluster are on no
 // local node. A node without a local backend is not checked, because its proxy decides: IPVS forwards even then.
 func toLocalNodePorts(origin, from, kind string, service exposure) (checks []*check) {
 	for _, node := range ofKind(service.of.reached, kind) {
@@ -340,7 +340,7 @@ func (a *clientPod) hasAnswered(pod *corev1.Pod) bool {
 	return true
 }
 
-// terminationMessage returns what a pod wrote at its end, else the reason of the end, and whether the pod has ended.
+// terminationMessage returns the termination message of a pod, else the reason of its end, and whether the pod has ended.
 func terminationMessage(pod *corev1.Pod) (message string, ended bool) {
 	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 		return "", false

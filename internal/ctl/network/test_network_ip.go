@@ -26,7 +26,7 @@ import (
 )
 
 const (
-	// shownName is the name of the IP that each cluster publishes, and of the pod behind it.
+	// shownName is the name of the IP published by each cluster, and of the pod behind the IP.
 	shownName = "external-ip"
 	// shownPort is the port of that pod, on the host network.
 	shownPort = 16080
@@ -144,7 +144,7 @@ func (p *testCluster) shownPod() *corev1.Pod {
 	return pod
 }
 
-// planShown returns client pods in each cluster for the IPs of the other clusters and for the own IP, which is reachable locally, too.
+// planShown returns client pods in each cluster for the IPs of the other clusters and for the own IP: the own IP is also reachable locally.
 func (t *networkTest) planShown() (clients []*clientPod, err error) {
 	for _, from := range t.allClusters() {
 		for _, to := range t.allClusters() {

@@ -80,7 +80,7 @@ func (t *networkTest) newService(n int) *corev1.Service {
 	return s
 }
 
-// headlessService returns a Service that resolves to the addresses of the pods, which use their own port.
+// headlessService returns a Service that resolves to the addresses of the pods. Clients use the port of the pods.
 func (t *networkTest) headlessService(n int) *corev1.Service {
 	s := t.newService(n)
 	s.Name, s.Spec.Type, s.Spec.ClusterIP, s.Spec.Ports[0].Port = headlessName(n), corev1.ServiceTypeClusterIP, corev1.ClusterIPNone, serverPort

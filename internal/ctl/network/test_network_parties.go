@@ -50,8 +50,8 @@ type testCluster struct {
 	image string
 	// seen maps the IDs of the other clusters to the view of their networks.
 	seen map[string]networkView
-	// servers and clients are the namespaces of server pods and of client pods. The consumer has one namespace, which is offloaded to
-	// the providers. Client pods are created in each cluster directly, to have one on each node and on host networks.
+	// servers and clients are the namespaces of server pods and of client pods. The consumer has one namespace, offloaded to the providers. Client
+	// pods are created in each cluster directly, to have one on each node and on host networks.
 	servers, askers string
 	// shown is the address published with --ip.
 	shown shown
@@ -176,7 +176,7 @@ func readyVirtualNodes(all []offv1beta1.VirtualNode, provider string, ready map[
 	})
 }
 
-// nodesOf returns the nodes to which one of the virtual nodes offloads pods.
+// nodesOf returns the nodes to which the virtual nodes offload pods.
 func nodesOf(nodes []corev1.Node, virtual []offv1beta1.VirtualNode) ([]corev1.Node, error) {
 	if len(virtual) == 0 {
 		return nodes, nil
@@ -244,7 +244,7 @@ func (f *fixtures) othersOf(p *testCluster) []*testCluster {
 	return []*testCluster{f.consumer}
 }
 
-// readState reads the views of other clusters, the nodes, all of which it returns, and the image unless it is given.
+// readState reads the views of other clusters, the nodes, and the image unless the image is given. It returns all nodes.
 func (p *testCluster) readState(ctx context.Context, others []*testCluster, image string) ([]corev1.Node, error) {
 	for _, other := range others {
 		seen, err := p.viewOf(ctx, other.ID)

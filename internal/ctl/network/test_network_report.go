@@ -9,7 +9,7 @@ import (
 
 // networkReport is the result of the network test for scripts.
 type networkReport struct {
-	// Networks are the prefixes under which the clusters see each other.
+	// Networks are the local prefixes of each cluster's networks in the other clusters.
 	Networks []networkSeen `json:"networks"`
 	Ways     []wayReport   `json:"ways"`
 	Checks   []checkReport `json:"checks"`

@@ -155,7 +155,7 @@ func (a *Authentication) ensureNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// getNonce gets a usable nonce. A used nonce is valid only for the key that it was used with.
+// getNonce gets a usable nonce. A used nonce is valid only with its first key.
 func (a *Authentication) getNonce(ctx context.Context) error {
 	if err := a.Consumer.RunWaiting(ctx, "Waiting for the key pair", "", func(ctx context.Context) (err error) {
 		a.key, err = awaitKey(ctx, a.Consumer, a.Provider.ID)
@@ -227,7 +227,7 @@ func (a *Authentication) registerTenant(ctx context.Context) error {
 	})
 }
 
-// takeIdentity creates the Identity at the consumer, from which its controllers make a kubeconfig.
+// takeIdentity creates the Identity in the consumer. The consumer's controllers make a kubeconfig from the Identity.
 func (a *Authentication) takeIdentity(ctx context.Context) error {
 	at := client.ObjectKey{Namespace: a.Consumer.Namespace, Name: a.identity}
 	want := newIdentity(at, a.Provider.ID, a.tenant)

@@ -26,8 +26,8 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// identityFor returns the name of the Identity for a provider: an existing one, or a new one. It fails beside kubeconfig Secrets made
-// by hand: with two credentials for one provider, neither would be used.
+// identityFor returns the name of the existing or new Identity for a provider. It fails beside kubeconfig Secrets made by hand: with two credentials
+// for one provider, neither would be used.
 func identityFor(ctx context.Context, s *cluster.Cluster, provider string) (string, error) {
 	if s.Missing {
 		return names.ControlPlaneIdentity(provider), nil

@@ -60,13 +60,13 @@ func (a *Authentication) apiServerURL(ctx context.Context) (string, error) {
 	return proxy, nil
 }
 
-// isTunnelProxy reports whether a proxy has the form of those that lead through a tunnel.
+// isTunnelProxy reports whether a proxy URL has the form of a proxy in the tunnel.
 func isTunnelProxy(proxy string) bool {
 	_, ok := policy.ParseTunnelProxy(proxy)
 	return ok
 }
 
-// recognizesProxy reports whether the consumer knows that a proxy URL is that of the provider in the tunnel, also if it has an earlier address.
+// recognizesProxy reports whether an Identity of the consumer has the proxy URL as the provider's proxy in the tunnel, also with an earlier address.
 func (a *Authentication) recognizesProxy(ctx context.Context, proxy string) (bool, error) {
 	var all authv1beta1.IdentityList
 	if err := a.Consumer.Kube.List(ctx, &all, client.InNamespace(a.Consumer.Namespace), client.MatchingLabels{names.RemoteClusterID: a.Provider.ID}); err != nil {
@@ -77,7 +77,7 @@ func (a *Authentication) recognizesProxy(ctx context.Context, proxy string) (boo
 	}), nil
 }
 
-// throughTunnel returns the URL of the provider's proxy, with its address as the consumer sees it.
+// throughTunnel returns the URL of the provider's proxy, with its local address in the consumer.
 func (a *Authentication) throughTunnel(ctx context.Context) (string, error) {
 	remote, err := apiServerProxy(ctx, a.Provider)
 	if err != nil {

@@ -78,8 +78,8 @@ func NewHandshakeSecret(at client.ObjectKey, label, other string) *corev1.Secret
 	return secret
 }
 
-// handshakeSecrets returns the Secrets with a label for the other cluster that are not being deleted. The Secret that liqoctl creates
-// comes first; a peering user may read no other.
+// handshakeSecrets returns the Secrets with a label for the other cluster that are not being deleted. The Secret created by liqoctl comes first; a
+// peering user may read no other Secret.
 func handshakeSecrets(ctx context.Context, s *cluster.Cluster, label, other string) ([]corev1.Secret, error) {
 	var all corev1.SecretList
 	which := []client.ListOption{client.InNamespace(s.Namespace), client.MatchingLabels{label: "true", names.RemoteClusterID: other}}
@@ -102,8 +102,8 @@ func handshakeSecrets(ctx context.Context, s *cluster.Cluster, label, other stri
 	return stay, nil
 }
 
-// ensureNonce ensures that the provider has a nonce for a consumer, and returns the key of its Secret. A used nonce is replaced unless
-// the consumer was accepted with it.
+// ensureNonce ensures that the provider has a nonce for a consumer, and returns the key of the Secret. A used nonce is replaced unless the consumer
+// was accepted with the nonce.
 func ensureNonce(ctx context.Context, s *cluster.Cluster, c *cluster.Session, consumer string, known bool) (client.ObjectKey, error) {
 	usable, useless, err := usableNonce(ctx, s, consumer, known)
 	if err != nil {
@@ -116,7 +116,7 @@ func ensureNonce(ctx context.Context, s *cluster.Cluster, c *cluster.Session, co
 	return at, makeHandshakeSecret(ctx, s, c, NewHandshakeSecret(at, names.Nonce, consumer), useless)
 }
 
-// keepHandshake records in a dry run that the Secret of a nonce, with or without its signature, stays as it is.
+// keepHandshake records in a dry run that the Secret of a nonce, with or without the signature, stays unchanged.
 func keepHandshake(kubeClient client.Client, c *cluster.Session, secret *corev1.Secret, label, other string) error {
 	kept := NewHandshakeSecret(client.ObjectKeyFromObject(secret), label, other)
 	if nonce := secret.Data[names.NonceKey]; len(nonce) > 0 {
@@ -126,7 +126,7 @@ func keepHandshake(kubeClient client.Client, c *cluster.Session, secret *corev1.
 	return cluster.KeepObject(kubeClient, kept)
 }
 
-// usableNonce returns the Secret with a usable nonce, nil for none, and the Secrets before it, which are unusable.
+// usableNonce returns the Secret with a usable nonce, nil for none, and the preceding unusable Secrets.
 func usableNonce(ctx context.Context, s *cluster.Cluster, consumer string, known bool) (usable *corev1.Secret, useless []corev1.Secret, err error) {
 	current, err := handshakeSecrets(ctx, s, names.Nonce, consumer)
 	if err != nil {
@@ -159,8 +159,8 @@ func makeHandshakeSecret(ctx context.Context, s *cluster.Cluster, c *cluster.Ses
 	return cluster.ApplyObject(ctx, s.Kube, want)
 }
 
-// canServe reports whether a nonce, which may be empty still, is usable with a new key. A user who may not read the list of used
-// nonces needs a new nonce.
+// canServe reports whether a nonce, possibly still empty, is usable with a new key. A user who may not read the list of used nonces needs a new
+// nonce.
 func canServe(ctx context.Context, s *cluster.Cluster, consumer string, nonce []byte) (bool, error) {
 	if len(nonce) == 0 {
 		return true, nil

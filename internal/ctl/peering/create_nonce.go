@@ -75,7 +75,7 @@ func runCreateNonce(ctx context.Context, c *cluster.Session, o *createNonceOptio
 	return nil
 }
 
-// previewHandshake prints the tenant namespace, whether it exists or not, and a Secret in it.
+// previewHandshake prints the tenant namespace, existing or not, and a Secret in the namespace.
 func previewHandshake(c *cluster.Session, s *cluster.Cluster, other, format, name, label string, nonce []byte) error {
 	ns := s.TenantNamespace(c, other)
 	secret := NewHandshakeSecret(client.ObjectKey{Namespace: ns.Name, Name: name}, label, other)

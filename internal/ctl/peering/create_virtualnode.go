@@ -191,7 +191,7 @@ func (o *createVirtualNodeOptions) ofSlice(ctx context.Context, c *cluster.Sessi
 	return vn, nil
 }
 
-// acceptedNodeLabels returns the node labels that the controller-manager accepts from slices, nil for its default list.
+// acceptedNodeLabels returns the node labels that the controller-manager accepts from slices, nil for the default list.
 func acceptedNodeLabels(ctx context.Context, kubeClient client.Reader, liqoNamespace string) ([]string, error) {
 	manager, err := cluster.ControllerManager(ctx, kubeClient, liqoNamespace)
 	if err != nil {

@@ -92,7 +92,7 @@ type oldPeeringUser struct {
 	objects []client.Object
 	// rights maps the namespaces of the bindings to the users.
 	rights map[string][]string
-	// others are bindings to the user that another client created.
+	// others are bindings to the user created by another client.
 	others []string
 }
 

@@ -155,8 +155,8 @@ func declareGone(ctx context.Context, cluster client.Client, fc *liqov1beta1.For
 	return client.IgnoreNotFound(cluster.Patch(ctx, fc, client.MergeFrom(before)))
 }
 
-// mayComeBack revokes the declaration that a cluster is permanently gone: a new peering or an answer of the cluster disproves it.
-// Peering users lack the permission, which is ignored.
+// mayComeBack revokes the declaration that a cluster is permanently gone: a new peering or an answer of the cluster disproves the declaration.
+// Peering users lack the permission; the error is ignored.
 func mayComeBack(ctx context.Context, s *cluster.Cluster, id string) error {
 	fc := &liqov1beta1.ForeignCluster{}
 	err := s.Kube.Get(ctx, client.ObjectKey{Name: id}, fc)
@@ -186,8 +186,8 @@ func aboutPeer(ctx context.Context, s *cluster.Cluster, id string) (all []client
 	return all, nil
 }
 
-// requireForgetPermissions fails if the user may not declare a cluster gone (unless it has no ForeignCluster) or may not remove all objects
-// about it.
+// requireForgetPermissions fails if the user may not declare a cluster gone (unless the cluster has no ForeignCluster) or may not remove all objects
+// about the cluster.
 func requireForgetPermissions(ctx context.Context, s *cluster.Cluster, fc *liqov1beta1.ForeignCluster, all []client.Object) error {
 	var declaring error
 	if fc.Name != "" {
@@ -196,7 +196,7 @@ func requireForgetPermissions(ctx context.Context, s *cluster.Cluster, fc *liqov
 	return errors.Join(declaring, s.RequireDeletion(ctx, all...), mayDeleteNamespace(ctx, s, true))
 }
 
-// forgetPeer removes all objects about a cluster, including those outside of its tenant namespace.
+// forgetPeer removes all objects about a cluster, including objects outside of the tenant namespace.
 func forgetPeer(ctx context.Context, s *cluster.Cluster, id string, all []client.Object) error {
 	if err := s.RemoveAll(ctx, all, false); err != nil {
 		return err

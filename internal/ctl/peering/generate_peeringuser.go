@@ -165,8 +165,8 @@ func (u *newPeeringUser) readCluster(ctx context.Context, cfg *rest.Config) erro
 	return u.prepareObjects(inLiqo, inTenant)
 }
 
-// peeringRoles returns the roles of the chart for peering users. It fails for a role of an earlier version, which grants reading
-// Secrets, and without the admission policy, since RBAC alone does not restrict the user enough.
+// peeringRoles returns the roles of the chart for peering users. It fails for a role of an earlier version, since such a role grants reading Secrets,
+// and without the admission policy, since RBAC alone does not restrict the user enough.
 func peeringRoles(ctx context.Context, cl client.Reader, liqoNamespace string) (inLiqo *rbacv1.Role, inTenant *rbacv1.ClusterRole, err error) {
 	of := client.MatchingLabels{names.AppComponent: names.ComponentPeeringUser}
 	var inside rbacv1.RoleList
@@ -264,8 +264,7 @@ func (u *newPeeringUser) findServer(ctx context.Context, cfg *rest.Config) error
 	return err
 }
 
-// certificateAuthority returns the authority of the API server for peers: the one configured in Liqo, else the one of the local
-// connection.
+// certificateAuthority returns the authority of the API server for peers: from the configuration of Liqo, else from the local connection.
 func certificateAuthority(command []string, cfg *rest.Config) ([]byte, error) {
 	if cluster.FlagValue(command, "trusted-ca") == "true" {
 		return nil, nil
@@ -359,7 +358,7 @@ func (u *newPeeringUser) createAll(ctx context.Context) (err error) {
 	if err := u.EnsureNamespace(ctx, u.Session, u.bindings[1]); err != nil {
 		return err
 	}
-	// The bindings come before the certificate, so that a denied role fails early.
+	// The bindings come first: a denied role must fail before the certificate is requested.
 	for _, b := range u.bindings {
 		if err := u.Kube.Create(ctx, b.DeepCopy(), client.DryRunAll); err != nil {
 			return explainTaken("RoleBinding", b, err)

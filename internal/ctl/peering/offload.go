@@ -175,7 +175,7 @@ func (o *offloadOptions) newNamespaceOffloading(namespace string, clusters *core
 	return nso
 }
 
-// clusterSelector returns a node selector with one term for each selector, with its requirements sorted by key.
+// clusterSelector returns a node selector with one term for each selector. The requirements of a term are sorted by key.
 func clusterSelector(selectors []string) (*corev1.NodeSelector, error) {
 	terms := []corev1.NodeSelectorTerm{}
 	for _, s := range selectors {

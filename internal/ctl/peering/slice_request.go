@@ -137,8 +137,8 @@ func (r *sliceRequest) readSlice(ctx context.Context) error {
 	return err
 }
 
-// checkAnswer waits until the provider accepts or denies one condition of the slice. An earlier denial may have an outdated cause: it
-// counts after the grace period.
+// checkAnswer waits until the provider accepts or denies one condition of the slice. An earlier denial may have an outdated cause, and counts only
+// after the grace period.
 func (r *sliceRequest) checkAnswer(ctx context.Context, conditionType authv1beta1.ResourceSliceConditionType) error {
 	fresh, cancel := context.WithTimeout(ctx, grace)
 	defer cancel()

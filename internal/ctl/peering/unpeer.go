@@ -66,7 +66,7 @@ func NewUnpeerCommand(c *cluster.Session) *cobra.Command {
 	return cmd
 }
 
-// unpeering is a run of the command unpeer, which ends the use of a provider by a consumer. The run deletes existing objects only, so it is
+// unpeering is a run of the command unpeer. The command ends the use of a provider by a consumer. The run only deletes existing objects: it is
 // idempotent and cleans up incomplete peerings, too.
 type unpeering struct {
 	*cluster.Session
@@ -78,7 +78,7 @@ type unpeering struct {
 	known *deauthentication
 	// shut reports that the provider denies all access to the consumer.
 	shut bool
-	// byProxy reports that the consumer reaches the provider by a proxy, which may be behind the tunnel.
+	// byProxy reports that the consumer reaches the provider by a proxy, possibly behind the tunnel.
 	byProxy bool
 	// runs reports that a pod may be on a virtual node: until its end, the pod may need the tunnel.
 	runs bool
@@ -167,7 +167,7 @@ func (u *unpeering) readState(ctx context.Context) (err error) {
 	return nil
 }
 
-// nameProxy reports whether credentials of the handshake use a proxy, such as the one behind the tunnel.
+// nameProxy reports whether credentials of the handshake use a proxy, such as the proxy behind the tunnel.
 func (d *deauthentication) nameProxy() bool {
 	return slices.ContainsFunc(d.identities, func(obj client.Object) bool { return obj.(*authv1beta1.Identity).Spec.AuthParams.ProxyURL != nil }) ||
 		slices.ContainsFunc(d.tenants, func(obj client.Object) bool { return obj.(*authv1beta1.Tenant).Spec.ProxyURL != nil })
@@ -261,8 +261,7 @@ func (u *unpeering) endOffloading(ctx context.Context, printer *ui.Printer) erro
 	return wrapDisabling("offloading", p.Run(ctx))
 }
 
-// deleteMadeByHand deletes the virtual nodes without a slice: a slice whose credentials they use waits for those that are being
-// deleted before it.
+// deleteMadeByHand deletes the virtual nodes without a slice: a slice whose credentials they use waits for virtual nodes already being deleted.
 func (u *unpeering) deleteMadeByHand(ctx context.Context, printer *ui.Printer) error {
 	list := &offv1beta1.VirtualNodeList{}
 	found, err := u.ownObjects(ctx, list)
@@ -292,7 +291,7 @@ func (u *unpeering) awaitDrained(ctx context.Context, printer *ui.Printer) error
 	return nil
 }
 
-// isDrained reports whether all pods of a virtual node have ended, so that its kubelet can end.
+// isDrained reports whether all pods of a virtual node have ended: its kubelet can end.
 func isDrained(obj client.Object) bool {
 	return cluster.IsDeleting(obj) && slices.ContainsFunc(obj.(*offv1beta1.VirtualNode).Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool {
 		return c.Type == offv1beta1.VirtualKubeletConditionType && c.Status == offv1beta1.DeletingConditionStatusType
@@ -370,8 +369,8 @@ func (u *unpeering) endAuthentication(ctx context.Context, printer *ui.Printer) 
 	return wrapDisabling("authentication", inTurn(ctx, d.checkUnused, d.findObjects, d.findSecrets, d.runSteps, u.endReplicas)) // the permissions were checked at first
 }
 
-// endReplicas deletes the orphans in the provider: replicas of the consumer's objects that no controller deletes any more, because the
-// consumer has no credentials. The consumer forgot the provider, or lost its state. Kinds that the user may not list or delete are skipped.
+// endReplicas deletes the orphans in the provider: replicas of the consumer's objects that no controller deletes any more, because the consumer has
+// no credentials. The consumer forgot the provider, or lost its state. Kinds without list or delete permission are skipped.
 func (u *unpeering) endReplicas(ctx context.Context) error {
 	identities, err := network.FindOfPeer(ctx, u.consumer, &authv1beta1.IdentityList{}, u.provider.ID)
 	if err != nil || slices.ContainsFunc(identities, isControlPlane) {

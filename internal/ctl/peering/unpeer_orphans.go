@@ -137,8 +137,8 @@ func awaitKubelets(ctx context.Context, s *cluster.Cluster, provider string) err
 	return nil
 }
 
-// askedInside reports whether a service account of the tenant namespace made a certificate request, which is then deleted with the
-// virtual node. A denied request is kept for the user to read, and so is one that another client approved.
+// askedInside reports whether a service account of the tenant namespace made a certificate request. Such a request is deleted with the virtual node.
+// A denied request is kept for the user to read, and so is a request approved by another client.
 func askedInside(s *cluster.Cluster, obj client.Object) bool {
 	request := obj.(*certv1.CertificateSigningRequest)
 	return strings.HasPrefix(request.Spec.Username, "system:serviceaccount:"+s.Namespace+":") &&
@@ -164,8 +164,8 @@ func staysFor(ctx context.Context, s *cluster.Cluster, other string) (string, er
 	return "", nil
 }
 
-// mayDeleteNamespace fails if the user may not delete the tenant namespace of the other cluster or, with a wait, not watch it. A
-// permission inside the namespace includes the namespace itself, except for watch, which is cluster-wide.
+// mayDeleteNamespace fails if the user may not delete the tenant namespace of the other cluster or, with a wait, not watch it. A permission inside
+// the namespace includes the namespace itself, except for watch, a cluster-wide permission.
 func mayDeleteNamespace(ctx context.Context, s *cluster.Cluster, wait bool) error {
 	if s.WholeCluster().Missing {
 		return nil
@@ -177,7 +177,7 @@ func mayDeleteNamespace(ctx context.Context, s *cluster.Cluster, wait bool) erro
 	return s.RequirePermissions(ctx, cluster.ForObject(s.Namespace, s.PermissionsFor("", actions...))...)
 }
 
-// deleteNamespace deletes the tenant namespace of the other cluster with all of its objects.
+// deleteNamespace deletes the tenant namespace of the other cluster with all objects in the namespace.
 func deleteNamespace(ctx context.Context, s *cluster.Cluster, other string, wait bool) error {
 	done := "Tenant namespace deleted"
 	ns := &corev1.Namespace{}
@@ -217,7 +217,7 @@ func deleteNamespace(ctx context.Context, s *cluster.Cluster, other string, wait
 	return nil
 }
 
-// awaitKeys waits until the keys of a cluster that were in the deleted tenant namespace are gone, or belong to other owners only.
+// awaitKeys waits until the keys of a cluster in the deleted tenant namespace are gone, or have only other owners.
 func awaitKeys(ctx context.Context, s *cluster.Cluster, other string, ns *corev1.Namespace) error {
 	found, err := network.FindOfPeer(ctx, s, &corev1.SecretList{}, other)
 	if err != nil {

@@ -19,8 +19,8 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// isLockedOut reports whether the provider denies all access to the consumer: the certificate of its Identity has expired, or the
-// Tenant is not served. The consumer could not delete its copies in the provider. A kubeconfig in use outlives its Identity.
+// isLockedOut reports whether the provider denies all access to the consumer: the certificate of the Identity has expired, or the Tenant is not
+// served. The consumer could not delete its copies in the provider. A kubeconfig in use outlives its Identity.
 func (d *deauthentication) isLockedOut(now time.Time) bool {
 	var certificates [][]byte
 	for _, obj := range d.identities {
@@ -55,8 +55,8 @@ func isServed(obj client.Object) bool {
 	return ready == nil || ready.ObservedGeneration != tenant.Generation || ready.Status == metav1.ConditionTrue
 }
 
-// giveUp makes the consumer delete its objects without the provider's confirmation. Both clusters are reachable by the command, which
-// deletes the orphans in the provider with its own credentials.
+// giveUp makes the consumer delete its objects without the provider's confirmation. The command reaches both clusters, and deletes the orphans in the
+// provider with its own credentials.
 func (u *unpeering) giveUp(ctx context.Context) error {
 	s := u.consumer
 	if err := declareGone(ctx, s.Kube, &liqov1beta1.ForeignCluster{ObjectMeta: metav1.ObjectMeta{Name: u.provider.ID}}); err != nil {

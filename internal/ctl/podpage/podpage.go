@@ -49,7 +49,8 @@ func NewReader(config *rest.Config, clients kubernetes.Interface) *Reader {
 	return r
 }
 
-// RequestToken returns a token of the ServiceAccount that may get /metrics and names.NetworkStatePath, of any process that asks the API server.
+// RequestToken returns a token of the ServiceAccount with access to /metrics and names.NetworkStatePath of all processes that authorize by the API
+// server.
 func RequestToken(ctx context.Context, clients kubernetes.Interface, namespace string) (string, error) {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{ExpirationSeconds: new(int64(TokenLifetime.Seconds()))}}
 	answer, err := clients.CoreV1().ServiceAccounts(namespace).CreateToken(ctx, names.Diagnostics, request, metav1.CreateOptions{})
@@ -71,7 +72,7 @@ func MetricsPort(pod *corev1.Pod) int32 {
 	return 0
 }
 
-// mostWait bounds the seconds that a busy pod asks for: commands wait for it.
+// mostWait bounds the seconds requested by a busy pod: commands wait for the pod.
 const mostWait = 4
 
 // BusyError is returned if a pod answers another request for the page now.
@@ -125,7 +126,7 @@ func (r *Reader) ReadPage(ctx context.Context, pod *corev1.Pod, port int32, page
 	return string(text), nil
 }
 
-// forwardPort opens a connection to a port of a pod, which ends with it and with ctx.
+// forwardPort opens a connection to a port of a pod. The connection ends with the pod and with ctx.
 func (r *Reader) forwardPort(ctx context.Context, pod *corev1.Pod, port int32) (net.Conn, error) {
 	tunnel, err := r.dialWithin(ctx, pod)
 	if err != nil {
@@ -186,7 +187,7 @@ func (r *Reader) dialPod(pod *corev1.Pod) (httpstream.Connection, error) {
 	return connection, nil
 }
 
-// podConn is a connection to a port of a pod. It has no deadlines: its context ends the tunnel.
+// podConn is a connection to a port of a pod. The connection has no deadlines: its context ends the tunnel.
 type podConn struct {
 	httpstream.Stream
 	tunnel  httpstream.Connection
@@ -209,7 +210,7 @@ func openPort(tunnel httpstream.Connection, port int32) (*podConn, error) {
 	if err != nil {
 		return nil, fmt.Errorf("opening a stream: %w", err)
 	}
-	_ = failures.Close() // nothing is written to it; a failed connection ends the other stream, too
+	_ = failures.Close() // the stream is read only; a failed connection ends the data stream, too
 	headers.Set(corev1.StreamType, corev1.StreamTypeData)
 	data, err := tunnel.CreateStream(headers)
 	if err != nil {

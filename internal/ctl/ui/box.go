@@ -29,7 +29,7 @@ type sectionEntry struct {
 // NewSection returns an empty section.
 func NewSection(title string) *Section { return &Section{title: clean(title)} }
 
-// Entry adds a line, or several below one key. A key without values is a line of its own.
+// Entry adds a line, or several below one key. A key without values is a line by itself.
 func (s *Section) Entry(key string, values ...string) {
 	cleaned := make([]string, 0, len(values))
 	for _, value := range values {
@@ -95,8 +95,8 @@ func (s *Section) write(w io.Writer, level int, terminal bool) {
 	}
 }
 
-// writeWrapped writes a text behind a prefix, in lines that fit into the box. Further lines begin below the text, or a little to the right of the prefix
-// if that leaves too little room. A word that is too long goes beyond the border.
+// writeWrapped writes a text behind a prefix, in lines that fit into the box. Further lines begin below the text, or, if the space is too small,
+// slightly right of the prefix. A word that is too long goes beyond the border.
 func writeWrapped(w io.Writer, prefix, text string) {
 	const room = boxWidth - 4
 	if utf8.RuneCountInString(prefix+text) <= room {

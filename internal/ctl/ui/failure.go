@@ -47,10 +47,10 @@ func (f *Failure) In(scope string) *Failure {
 	return f
 }
 
-// All returns the hints of the failure, and of the failures that it wraps.
+// All returns the hints of the failure, and of all wrapped failures.
 func (f *Failure) All() []string { return AllHints(f) }
 
-// AllHints returns the hints of all failures in an error, also of those that errors.Join has joined, each hint once.
+// AllHints returns the hints of all failures in an error, also in an error of errors.Join, each hint once.
 func AllHints(err error) (all []string) {
 	add := func(hints []string) {
 		for _, hint := range hints {

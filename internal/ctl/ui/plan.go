@@ -37,7 +37,7 @@ type StepFunc func(ctx context.Context, printer *Printer) error
 // NewPlan returns a plan without steps.
 func NewPlan(p *Printer) *Plan { return &Plan{order: p.Order()} }
 
-// Add adds a step that starts after all of its dependencies succeeded.
+// Add adds a step that starts after all dependencies succeeded.
 func (p *Plan) Add(do StepFunc, needs ...*Step) *Step {
 	s := &Step{do: do, needs: needs, done: make(chan struct{})}
 	s.printer, s.end = p.order.Turn()
@@ -51,7 +51,7 @@ func (p *Plan) All() []*Step { return slices.Clone(p.steps) }
 // inOrder is the context key of InOrder.
 type inOrder struct{}
 
-// InOrder returns a context in which plans run one step after the other.
+// InOrder returns a context that makes plans run one step after another.
 func InOrder(ctx context.Context) context.Context { return context.WithValue(ctx, inOrder{}, true) }
 
 // Run runs all steps, and returns after all have ended. The first failure cancels the other steps and is returned. At a timeout, Run

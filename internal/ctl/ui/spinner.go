@@ -14,8 +14,8 @@ import (
 // patience is how long a missing condition must stay the same before a line about it is printed, without a spinner.
 const patience = 10 * time.Second
 
-// Spinner is an action that takes time. On a terminal it has a spinner until Done or Stop. Elsewhere the end is printed, and the
-// missing condition after a while.
+// Spinner is an action that takes time. On a terminal, a spinner is shown until Done or Stop. Elsewhere the end is printed, and the missing condition
+// after a while.
 type Spinner struct {
 	printer *Printer // the root printer
 	teller  *Printer // the printer of the step, whose turn may be later
@@ -57,8 +57,8 @@ func (s *Spinner) Text(text string) {
 	s.show()
 }
 
-// Waits shows the condition that the step waits for: beside the spinner at once, and without space for it in one line if the condition
-// stays the same for a while.
+// Waits shows the condition that the step waits for: at once if the line of the spinner has space for the condition, else as a line once the
+// condition stays the same for a while.
 func (s *Spinner) Waits(missing string) {
 	s.printer.mu.Lock()
 	defer s.printer.mu.Unlock()
@@ -84,7 +84,8 @@ func (s *Spinner) watch() {
 	s.late = time.AfterFunc(patience, func() { s.printMissing(missing) })
 }
 
-// printMissing prints the missing condition, unless it has changed, or earlier turns are still running: it may be met before theirs end.
+// printMissing prints the missing condition, unless the condition has changed, or earlier turns are still running: the condition may be met before
+// these turns end.
 func (s *Spinner) printMissing(missing string) {
 	speaks := s.teller.speaks() // before the lock: an order locks before its printer
 	if s.due(missing, speaks) {

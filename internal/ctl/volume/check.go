@@ -78,7 +78,7 @@ func getOrNil[T client.Object](ctx context.Context, from client.Reader, key clie
 	return obj, nil
 }
 
-// listUsers returns the pods that use a claim and are not those of this command. Pods that ended do not use it.
+// listUsers returns the pods that use a claim, without the pods of this command. Pods that ended do not use the claim.
 func (m *move) listUsers(ctx context.Context, claim string) (users []corev1.Pod, err error) {
 	var list corev1.PodList
 	if err := m.kube.List(ctx, &list, client.InNamespace(m.claim.Namespace)); err != nil {

@@ -1,9 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package volume holds the command that moves a volume to another node: its data is copied to a temporary claim there, and verified,
-// before the claim is bound to the copy. The state of a move is in objects only, so that the command can be run again after any
-// interruption.
+// Package volume holds the command that moves a volume to another node. The data is copied to a temporary claim on the node, and verified. Then the
+// original claim is bound to the copy. The state of a move is only in objects: the command can be run again after any interruption.
 package volume
 
 import (
@@ -129,7 +128,7 @@ func runMove(ctx context.Context, c *cluster.Session, o *moveOptions, name strin
 	return m.runLocked(ctx, clients, m.moveVolume)
 }
 
-// How long a Lease holds without its process, and how long a process retries to renew it.
+// leaseDuration is how long a Lease holds without its process, renewDeadline how long a process retries to renew the Lease.
 const (
 	leaseDuration = time.Minute
 	renewDeadline = 45 * time.Second
@@ -183,7 +182,7 @@ func (m *move) runLocked(ctx context.Context, clients kubernetes.Interface, do f
 	return err
 }
 
-// deleteLease deletes a Lease that no process holds. A Lease that is left does no harm.
+// deleteLease deletes a Lease without a holder. A remaining Lease does no harm.
 func deleteLease(ctx context.Context, clients kubernetes.Interface, namespace, name string) {
 	leases := clients.CoordinationV1().Leases(namespace)
 	lease, err := leases.Get(ctx, name, metav1.GetOptions{})
@@ -194,7 +193,7 @@ func deleteLease(ctx context.Context, clients kubernetes.Interface, namespace, n
 
 const runAgain = "Run the command again to continue"
 
-// moveVolume moves the volume, or takes an interrupted move back. Each step looks at what is there.
+// moveVolume moves the volume, or takes an interrupted move back. Each step reads the current state.
 func (m *move) moveVolume(ctx context.Context) error {
 	if _, err := m.finishSwap(ctx); err != nil {
 		return err

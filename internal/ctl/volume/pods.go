@@ -55,12 +55,12 @@ func (m *move) findImage(ctx context.Context) (string, error) {
 	return container.Image, nil
 }
 
-// temporaryName returns the name of the temporary claim, which depends on the volume to move: after a move, it is another one.
+// temporaryName returns the name of the temporary claim. The name depends on the volume to move, and changes with each move.
 func temporaryName(in *inputs) string {
 	return names.Join(in.claim.Name, "move", shortHash(in.volume.Name))
 }
 
-// ensureTemporary makes the claim that the data is copied to. The scheduler binds it on the node of the target's pod.
+// ensureTemporary makes the claim for the copy. The scheduler binds the claim on the node of the target's pod.
 func (m *move) ensureTemporary(ctx context.Context, in *inputs) (*corev1.PersistentVolumeClaim, error) {
 	claim := &corev1.PersistentVolumeClaim{}
 	err := m.kube.Get(ctx, client.ObjectKey{Namespace: m.claim.Namespace, Name: temporaryName(in)}, claim)
@@ -147,8 +147,8 @@ type copying struct {
 	reported int64
 }
 
-// chooseListener returns the end that listens: the one in the provider, so that its keys, which all providers of the namespace can read, do not
-// open the volume to them.
+// chooseListener returns the end that listens: the end in the provider. All providers of the namespace can read the keys of this end. The keys of a
+// listener do not open the volume to them.
 func (c *copying) chooseListener() (listens, connects string) {
 	if c.remote[target] {
 		return target, source
@@ -238,8 +238,8 @@ func (c *copying) ownedMetadata(end string) metav1.ObjectMeta {
 	}}}
 }
 
-// ensurePods makes the pods one after the other, because one needs the address of the other, and returns that of the target. A pod that
-// failed, or that knows an old address, is replaced.
+// ensurePods makes the pods one after another, because the second needs the address of the first, and returns the target's pod. A failed pod, or a
+// pod with an old address, is replaced.
 func (c *copying) ensurePods(ctx context.Context) (*corev1.Pod, error) {
 	listens, connects := c.chooseListener()
 	first, err := c.ensurePod(ctx, listens, "--listen=:"+strconv.Itoa(moverPort))
@@ -287,7 +287,7 @@ func notStarted(pod *corev1.Pod) error {
 	return kube.Pending("pod " + pod.Name + " starts: " + cmp.Or(problem.String(), string(pod.Status.Phase)))
 }
 
-// ensurePod returns the pod of an end with an address, and makes it if it is missing.
+// ensurePod returns the pod of an end with an address, and makes a missing pod.
 func (c *copying) ensurePod(ctx context.Context, end, address string) (*corev1.Pod, error) {
 	want := c.newPod(end, address)
 	pod, err := getOrNil(ctx, c.kube, client.ObjectKeyFromObject(want), &corev1.Pod{})
@@ -313,8 +313,8 @@ func (c *copying) ensurePod(ctx context.Context, end, address string) (*corev1.P
 // addressAnnotation of a pod has the flag with its address.
 const addressAnnotation = "storage.liqo.io/move-address"
 
-// newPod returns the pod of an end. It runs as root, because files belong to any user, with no other capability than those to read, or to
-// write and give away, files.
+// newPod returns the pod of an end. The pod runs as root, because files belong to any user. The only capabilities are those to read, or to write and
+// give away, files.
 func (c *copying) newPod(end, address string) *corev1.Pod {
 	claim, capabilities := c.claim.Name, []corev1.Capability{"DAC_OVERRIDE"}
 	args := []string{"mover", end, address}
@@ -383,7 +383,7 @@ func (m *move) deleteHelpers(ctx context.Context) error {
 	return nil
 }
 
-// followProgress shows the progress that the target's pod logs, one follower at a time. Without logs there is no progress to show.
+// followProgress shows the progress from the log of the target's pod, one follower at a time. Without logs there is no progress to show.
 func (c *copying) followProgress(ctx context.Context, pod string) {
 	c.mu.Lock()
 	busy := c.follows
@@ -410,7 +410,7 @@ func (c *copying) followProgress(ctx context.Context, pod string) {
 	}
 }
 
-// showProgress shows the progress beside the spinner, and each tenth of it as a line for those without one.
+// showProgress shows the progress beside the spinner, and without a spinner as a line for each tenth.
 func (c *copying) showProgress(p mover.Progress) {
 	text := fmt.Sprintf("%s %s: %s of %s, %s/s", p.Phase, c.claim, sumOf(p.Bytes), sumOf(p.TotalBytes), sumOf(p.Rate))
 	if left := p.TimeLeft(); left > 0 {

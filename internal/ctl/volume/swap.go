@@ -28,7 +28,7 @@ import (
 // swapAnnotation of the new volume has the swap while the claim is deleted and made again.
 const swapAnnotation = "storage.liqo.io/move-claim"
 
-// swap is all that is needed to complete the replacement of a claim, or to take it back, from any point.
+// swap has all data to complete or take back the replacement of a claim, from any point.
 type swap struct {
 	// Claim is the claim to make again.
 	Claim *corev1.PersistentVolumeClaim `json:"claim"`
@@ -39,8 +39,8 @@ type swap struct {
 	// Policies of both volumes, which are retained meanwhile.
 	OldPolicy corev1.PersistentVolumeReclaimPolicy `json:"oldPolicy"`
 	NewPolicy corev1.PersistentVolumeReclaimPolicy `json:"newPolicy"`
-	// Forward is set once the claim is being deleted and no pod started with it after the copy was verified. Otherwise the claim gets the
-	// old volume again: the copy may lack what that pod wrote.
+	// Forward is set once the claim is being deleted and no pod started with the claim after the copy was verified. Otherwise the claim gets the old
+	// volume again: the copy may lack writes of the pod.
 	Forward bool `json:"forward"`
 }
 
@@ -159,7 +159,7 @@ func (m *move) patchVolume(ctx context.Context, name string, changes ...func(*co
 	return nil
 }
 
-// findSwap returns the swap of the claim that was begun, and its new volume; nil for none.
+// findSwap returns the begun swap of the claim, and the new volume; nil for none.
 func (m *move) findSwap(ctx context.Context) (*swap, string, error) {
 	var list corev1.PersistentVolumeList
 	if err := m.kube.List(ctx, &list, client.MatchingLabels{names.MovedClaim: names.Label(m.claim.Name)}); err != nil {
@@ -180,8 +180,7 @@ func (m *move) findSwap(ctx context.Context) (*swap, string, error) {
 	return nil, "", nil
 }
 
-// finishSwap completes a swap if one was begun, or takes it back, and reports whether it was completed. There is always a volume that is
-// retained and has all data.
+// finishSwap completes or takes back a begun swap, and reports whether it was completed. At any time, a retained volume has all data.
 func (m *move) finishSwap(ctx context.Context) (completed bool, err error) {
 	s, newVolume, err := m.findSwap(ctx)
 	if s == nil || err != nil {
@@ -277,7 +276,7 @@ func (m *move) deleteClaim(ctx context.Context, name string) error {
 	return m.awaitGone(ctx, name, claim.UID)
 }
 
-// reserveVolume makes a volume available for the claim only: also one that another client makes under this name binds to it.
+// reserveVolume makes a volume available for the claim only, including a claim that another client makes under this name.
 func (m *move) reserveVolume(ctx context.Context, volume string, claim *corev1.PersistentVolumeClaim) error {
 	return m.patchVolume(ctx, volume, func(v *corev1.PersistentVolume) {
 		if ref := v.Spec.ClaimRef; ref != nil && claim != nil && ref.UID == claim.UID {
