@@ -13,8 +13,8 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// Objects have no owner references: a VirtualNode that is deleted in the foreground would delete its kubelet and the
-// kubelet's permissions before its pods are drained.
+// Objects have no owner references: foreground deletion of a VirtualNode would delete the kubelet and the kubelet's permissions
+// before its pods are drained.
 
 func labelsOf(vn *offv1beta1.VirtualNode) map[string]string {
 	return map[string]string{
@@ -60,8 +60,8 @@ func tenantBinding(vn *offv1beta1.VirtualNode) *rbacv1.RoleBinding {
 	return out
 }
 
-// mapRole returns the permissions of the virtual kubelet in the namespace of its NamespaceMap, if the VirtualNode is in another namespace. The
-// name differs from the roles of VirtualNodes in that namespace.
+// mapRole returns the permissions of the virtual kubelet in the namespace of the NamespaceMap, if the VirtualNode is in another namespace. The
+// name differs from the roles of VirtualNodes in the namespace of the map.
 func mapRole(vn *offv1beta1.VirtualNode, namespace string) *rbacv1.Role {
 	return &rbacv1.Role{
 		ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: names.VirtualNodeBinding(vn.Namespace + "." + vn.Name), Labels: labelsOf(vn)},

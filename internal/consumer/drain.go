@@ -28,9 +28,9 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// Cleanup is the teardown of a virtual node: drain, kubelet, permissions, Node, and with the last one the provider's
-// NamespaceMap. Each run does all possible steps and returns; no worker waits for a pod. It reads from the API server: an
-// object created a moment ago is not in the cache, and would be orphaned.
+// Cleanup is the teardown of a virtual node: drain, kubelet, permissions, Node, and with the last node of a provider the
+// NamespaceMap. Each run does all possible steps and returns; no worker waits for a pod. Cleanup reads from the API server: a
+// just created object is not in the cache, and would be orphaned.
 func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	if err := v.keepData(ctx, vn); err != nil {
 		return err
@@ -66,8 +66,8 @@ func (v *virtualNodes) Cleanup(ctx context.Context, vn *offv1beta1.VirtualNode) 
 	))
 }
 
-// keepData holds up the end of the last virtual node of a provider while volumes have their data there: the remote namespaces go with that
-// node.
+// keepData blocks the teardown of the last virtual node of a provider while volumes have data in the provider: the remote namespaces
+// are deleted with the last node.
 func (v *virtualNodes) keepData(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	if statusOf(vn, kubeletCondition) == deleting {
 		return nil // the virtual kubelet, without which no claim goes, may have been stopped
@@ -100,7 +100,7 @@ func (v *virtualNodes) keepData(ctx context.Context, vn *offv1beta1.VirtualNode)
 // dataDelay is the interval of checks whether data still holds up the end of a virtual node.
 const dataDelay = 10 * time.Second
 
-// keepKubelet ensures the kubelet that terminates the pods on a node, and its NamespaceMap, without which it cannot decide. Both may
+// keepKubelet ensures the kubelet to terminate the pods on a node, and the NamespaceMap needed by the kubelet. Both may
 // be missing: the kubelet was stopped before a late pod arrived, or a stale cache recreated the Deployment without the map.
 func (v *virtualNodes) keepKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	deployed, mapped := true, true
@@ -158,7 +158,7 @@ func atOnce(all ...func() error) error {
 
 const announceDelay = requeue / 20
 
-// drainNode cordons the node and evicts its pods, including pods whose Node is already gone. It ensures their dependencies first.
+// drainNode cordons the node and evicts its pods, including pods of a deleted Node. The dependencies of the pods are ensured first.
 func (v *virtualNodes) drainNode(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	node, err := v.readNode(ctx, v.direct, vn)
 	if errors.Is(err, errNodeNameTaken) {
@@ -247,9 +247,9 @@ type podEnding struct {
 	remoteGone bool
 }
 
-// isRemoteGone reports whether the tenant namespace is being deleted, in which the virtual kubelet is deleted before its
-// pods, and whether our NamespaceMap is gone, which its finalizer keeps until the provider has no remote namespace any more.
-// In another state a missing map proves nothing: it may never have existed, or have lost its finalizer, and a kubelet may be
+// isRemoteGone reports whether the tenant namespace is being deleted and our NamespaceMap is gone. In such a namespace, the
+// virtual kubelet is deleted before its pods; the finalizer of the map remains until the provider has no remote namespace any more.
+// In another state a missing map proves nothing: the map may never have existed or have lost its finalizer, and a kubelet may be
 // alive.
 func (v *virtualNodes) isRemoteGone(ctx context.Context, vn *offv1beta1.VirtualNode) (bool, error) {
 	namespace := &corev1.Namespace{}
@@ -289,7 +289,7 @@ func (v *virtualNodes) removeAll(ctx context.Context, pods []metav1.PartialObjec
 	return held, err
 }
 
-// removePod evicts a pod, or deletes it if no kubelet can terminate it or none is needed. An eviction blocked by a
+// removePod evicts a pod, or deletes the pod if no kubelet can or needs to terminate it. An eviction blocked by a
 // disruption budget is retried in the next run.
 func (v *virtualNodes) removePod(ctx context.Context, pod *metav1.PartialObjectMetadata, e podEnding) error {
 	terminating := !pod.DeletionTimestamp.IsZero()
@@ -306,8 +306,8 @@ func (v *virtualNodes) removePod(ctx context.Context, pod *metav1.PartialObjectM
 // kubeletTimeout is how long the end of a virtual kubelet is left to the watch of its pods.
 const kubeletTimeout = time.Minute
 
-// stopKubelet deletes the Deployment and waits until its pods have ended: a running kubelet would recreate the Node. It does not
-// wait for their deletion, which takes their node up to a second more. remaining names the pods awaited.
+// stopKubelet deletes the Deployment and waits until its pods have ended: a running kubelet would recreate the Node. The deletion
+// of ended pods, up to a second later, is not awaited. remaining names the awaited pods.
 func (v *virtualNodes) stopKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) (remaining string, err error) {
 	d := &appsv1.Deployment{}
 	err = v.direct.Get(ctx, client.ObjectKey{Namespace: vn.Namespace, Name: names.VirtualKubelet(vn.Name)}, d)
@@ -424,7 +424,7 @@ func (v *virtualNodes) removeAccount(ctx context.Context, vn *offv1beta1.Virtual
 	return kube.DeleteObject(ctx, v.direct, account, "deleting the virtual kubelet's account")
 }
 
-// deleteNode reads the Node again: the kubelet may have created it until its end.
+// deleteNode reads the Node again: the kubelet may have created the Node until the last moment.
 func (v *virtualNodes) deleteNode(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	node, err := v.readNode(ctx, v.direct, vn)
 	if errors.Is(err, errNodeNameTaken) || err == nil && node == nil {
@@ -439,8 +439,8 @@ func (v *virtualNodes) deleteNode(ctx context.Context, vn *offv1beta1.VirtualNod
 	return nil
 }
 
-// removeNamespaceMap deletes the provider's NamespaceMap unless another VirtualNode needs it. A VirtualNode that has
-// announced its end needs no map, so at least one of two concurrent teardowns deletes the map.
+// removeNamespaceMap deletes the provider's NamespaceMap unless another VirtualNode needs it. A VirtualNode with an
+// announced end needs no map: at least one of two concurrent teardowns deletes the map.
 func (v *virtualNodes) removeNamespaceMap(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	all, own := &offv1beta1.VirtualNodeList{}, []offv1beta1.NamespaceMap(nil)
 	err := atOnce(
@@ -469,7 +469,7 @@ func (v *virtualNodes) removeNamespaceMap(ctx context.Context, vn *offv1beta1.Vi
 	return errors.Join(errs...)
 }
 
-// ownMaps returns our NamespaceMaps for the provider: one, while it has any remote namespace. A map with edited labels
+// ownMaps returns our NamespaceMaps for the provider: one, while the provider has any remote namespace. A map with edited labels
 // is recognised by its name.
 func (v *virtualNodes) ownMaps(ctx context.Context, vn *offv1beta1.VirtualNode) ([]offv1beta1.NamespaceMap, error) {
 	list := &offv1beta1.NamespaceMapList{}
@@ -482,8 +482,8 @@ func (v *virtualNodes) ownMaps(ctx context.Context, vn *offv1beta1.VirtualNode) 
 	}), nil
 }
 
-// decidingMaps returns the NamespaceMaps that the virtual kubelet of vn may use: for one in a tenant namespace not those of other
-// tenant namespaces that are being deleted, which may take for ever.
+// decidingMaps returns the NamespaceMaps that the virtual kubelet of vn may use. For a map in a tenant namespace, maps in other
+// tenant namespaces under deletion are excluded: their deletion may take for ever.
 func (v *virtualNodes) decidingMaps(ctx context.Context, vn *offv1beta1.VirtualNode) ([]offv1beta1.NamespaceMap, error) {
 	own, err := v.ownMaps(ctx, vn)
 	if err != nil || !slices.ContainsFunc(own, func(nm offv1beta1.NamespaceMap) bool { return nm.Namespace != vn.Namespace }) {
@@ -504,8 +504,8 @@ func (v *virtualNodes) decidingMaps(ctx context.Context, vn *offv1beta1.VirtualN
 }
 
 // holdCredentials adds a finalizer to the kubeconfig of the virtual kubelet until its pods are drained: if the Secret
-// is deleted together with the VirtualNode, a restarted kubelet could not terminate its pods. Without permission to do
-// so, the kubelet continues with the kubeconfig in memory.
+// is deleted together with the VirtualNode, a restarted kubelet could not terminate its pods. Without permission to add
+// the finalizer, the kubelet continues with the kubeconfig in memory.
 func (v *virtualNodes) holdCredentials(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	secret, err := v.readCredentials(ctx, vn)
 	if err != nil || secret == nil || !secret.DeletionTimestamp.IsZero() {
@@ -536,7 +536,7 @@ func (v *virtualNodes) releaseCredentials(ctx context.Context, vn *offv1beta1.Vi
 	return v.patchSecret(ctx, secret, controllerutil.RemoveFinalizer)
 }
 
-// readCredentials returns the kubeconfig Secret, or nil if there is none that Liqo may read.
+// readCredentials returns the kubeconfig Secret, or nil if the Secret is missing or Liqo may not read it.
 func (v *virtualNodes) readCredentials(ctx context.Context, vn *offv1beta1.VirtualNode) (*corev1.Secret, error) {
 	ref := vn.Spec.KubeconfigSecretRef
 	if ref == nil || ref.Name == "" {

@@ -40,8 +40,8 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// endpointIPs shows pods in one provider to the others: a provider reaches a pod of another one by an IP only. A pod gets an IP while it is
-// an endpoint in a namespace that several providers have.
+// endpointIPs makes pods in one provider reachable from the other providers: between providers, a pod is reached by an IP only. A pod gets
+// an IP while the pod is an endpoint in a namespace of several providers.
 type endpointIPs struct {
 	client client.Client
 	// live reads pods, which this process does not cache.
@@ -49,7 +49,7 @@ type endpointIPs struct {
 	slices   client.Reader
 	events   *kube.EventRecorder
 	kubelets VirtualNodeOptions
-	// rejected has the endpoints that got no IP in the last pass, by namespace and pod. One worker uses it.
+	// rejected has the endpoints without an IP after the last pass, by namespace and pod. Used by one worker.
 	rejected map[string]map[string]rejection
 }
 
@@ -126,7 +126,7 @@ func isEndpointIP(obj client.Object) bool {
 	return obj.GetLabels()[names.IPType] == names.IPTypeEndpoint
 }
 
-// ofEndpoint passes the IPs of endpoints, and those that go: their name becomes free.
+// ofEndpoint passes the IPs of endpoints, and their deletions: the name becomes free.
 var ofEndpoint = predicate.Or(predicate.And(predicate.NewPredicateFuncs(isEndpointIP), predicate.Or(predicate.GenerationChangedPredicate{}, predicate.AnnotationChangedPredicate{})), kube.Deleted)
 
 // reflectionKeys annotate a Service whose endpoints are not, or not always, translated.
@@ -150,12 +150,12 @@ var directChanged = predicate.Funcs{
 	UpdateFunc: func(ev event.UpdateEvent) bool { return mapsOthers(ev.ObjectOld) != mapsOthers(ev.ObjectNew) },
 }
 
-// mapsOthers reports whether a provider maps endpoints of other peers by its own networks.
+// mapsOthers reports whether a provider itself maps endpoints of other peers.
 func mapsOthers(foreign client.Object) bool {
 	return slices.Contains(foreign.(*liqov1beta1.ForeignCluster).Status.Capabilities, peer.DirectConnections)
 }
 
-// Reconcile makes the IPs of a namespace those that its endpoints need.
+// Reconcile creates, updates and deletes the IPs of the endpoints of a namespace.
 func (e *endpointIPs) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	err := e.syncNamespace(ctx, req.Name)
 	if err == nil && len(e.rejected[req.Name]) > 0 {
@@ -194,7 +194,7 @@ func (e *endpointIPs) syncNamespace(ctx context.Context, namespace string) error
 	return errors.Join(e.createIPs(ctx, view, wanted), e.reportExcess(ctx, view, needed))
 }
 
-// createIPs shows pods to peers. What was rejected is tried again after a change of the endpoint, or of the IP with its name.
+// createIPs creates the IPs of pods. A rejected endpoint is tried again after a change of the endpoint, or of the IP with the same name.
 func (e *endpointIPs) createIPs(ctx context.Context, view *endpointView, wanted map[string]remotePod) error {
 	var errs []error
 	rejected := map[string]rejection{}
@@ -223,7 +223,7 @@ func (e *endpointIPs) createIPs(ctx context.Context, view *endpointView, wanted 
 // excessOf is the subject of the event about a namespace that more providers have than an IP allows.
 type excessOf string
 
-// reportExcess tells once that some providers do not reach the pods of a namespace in others.
+// reportExcess reports once that some providers cannot reach the pods of a namespace in other providers.
 func (e *endpointIPs) reportExcess(ctx context.Context, view *endpointView, needed bool) error {
 	excess := len(view.providers) - names.MaxAllowedPeers
 	if excess <= 0 || !needed {
@@ -241,7 +241,7 @@ func (e *endpointIPs) reportExcess(ctx context.Context, view *endpointView, need
 	return nil
 }
 
-// allowPeers makes the peers that may use an IP the given ones.
+// allowPeers sets the peers that may use an IP.
 func (e *endpointIPs) allowPeers(ctx context.Context, ip *ipamv1alpha1.IP, peers string) error {
 	if ip.Annotations[names.AllowedPeers] == peers {
 		return nil
@@ -322,12 +322,12 @@ func (e *endpointIPs) gatherView(ctx context.Context, namespace string) (*endpoi
 	return view, nil
 }
 
-// reflectionOf returns the EndpointSlices that the virtual kubelet of a VirtualNode copies, and whether it copies any.
+// reflectionOf returns the EndpointSlices that the virtual kubelet of a VirtualNode copies, and whether any are copied.
 func (e *endpointIPs) reflectionOf(ctx context.Context, vn *offv1beta1.VirtualNode) (which translate.ReflectionType, copies bool, err error) {
 	template := &offv1beta1.VkOptionsTemplate{}
 	switch err := e.client.Get(ctx, e.kubelets.templateKey(vn), template); {
 	case apierrors.IsNotFound(err):
-		return translate.AllowList, true, nil // a running virtual kubelet keeps its options, which are not known
+		return translate.AllowList, true, nil // a running virtual kubelet keeps its unknown options
 	case err != nil:
 		return "", false, fmt.Errorf("reading the options of virtual node %q: %w", vn.Name, err)
 	}
@@ -335,8 +335,8 @@ func (e *endpointIPs) reflectionOf(ctx context.Context, vn *offv1beta1.VirtualNo
 	return which, copies, nil
 }
 
-// createIP shows a pod to peers, if the API server confirms the pod and its address: a user of EndpointSlices may not show other addresses.
-// It returns why not. Nothing is read live for a known rejection.
+// createIP creates the IP of a pod, if the API server confirms the pod and its address: a user of EndpointSlices may not expose other addresses.
+// The result is the rejection, if any. Nothing is read live for a known rejection.
 func (e *endpointIPs) createIP(ctx context.Context, view *endpointView, name string, of remotePod) (*rejection, error) {
 	key := client.ObjectKey{Namespace: view.namespace, Name: name}
 	taken := &ipamv1alpha1.IP{}
@@ -375,7 +375,7 @@ func (e *endpointIPs) createIP(ctx context.Context, view *endpointView, name str
 	return why, nil
 }
 
-// createOrReadIP creates the IP of a pod. It returns the IP of another owner that has the name, if the cache did not have that yet.
+// createOrReadIP creates the IP of a pod. If the name has another owner, unknown to the cache, the existing IP is returned.
 func (e *endpointIPs) createOrReadIP(ctx context.Context, view *endpointView, pod *corev1.Pod, of remotePod) (*ipamv1alpha1.IP, error) {
 	ip := &ipamv1alpha1.IP{
 		ObjectMeta: metav1.ObjectMeta{
@@ -408,7 +408,7 @@ type endpointView struct {
 	providers map[string]bool
 	// nodes has the provider of each virtual node.
 	nodes map[string]string
-	// direct are the providers that map endpoints of other peers themselves.
+	// direct are the providers with their own mapping of endpoints of other peers.
 	direct map[string]bool
 	// reflections are the EndpointSlices that the virtual kubelets of each provider copy.
 	reflections map[string][]translate.ReflectionType
@@ -418,13 +418,13 @@ type endpointView struct {
 	services map[string]*corev1.Service
 }
 
-// allowedPeers returns the peers that may use the IPs of the namespace: its providers.
+// allowedPeers returns the providers of the namespace: the peers that may use the IPs.
 func (v *endpointView) allowedPeers() string {
 	peers := slices.Sorted(maps.Keys(v.providers))
 	return strings.Join(peers[:min(len(peers), names.MaxAllowedPeers)], ",")
 }
 
-// remotePod is an endpoint in a provider that other providers need.
+// remotePod is an endpoint in a provider, needed by other providers.
 type remotePod struct {
 	uid      types.UID
 	provider string
@@ -442,7 +442,7 @@ func (p remotePod) isShownBy(ip *ipamv1alpha1.IP) bool {
 }
 
 // remotePods returns the pods that need an IP, by name: endpoints in a provider, if another provider has the namespace. An address counts
-// only in the networks of the provider's pods, because providers report it. A pod gets one IP: that of its IPv4 address, if any.
+// only in the networks of the provider's pods, because providers report it. A pod gets one IP, for the IPv4 address if any.
 func (v *endpointView) remotePods() map[string]remotePod {
 	out := map[string]remotePod{}
 	if len(v.providers) < 2 {

@@ -25,8 +25,7 @@ import (
 // with exponential backoff.
 type evictionBackoff map[evictionCause]evictionRound
 
-// evictionCause identifies a round: an owner, and the generation of the NamespaceOffloading that its pods
-// violate.
+// evictionCause identifies a round: an owner, and the violated generation of the NamespaceOffloading.
 type evictionCause struct {
 	owner      types.UID
 	generation int64
@@ -80,7 +79,7 @@ const (
 	lastHeld  = 5 * time.Minute
 )
 
-// afterRound returns the backoff after rejections at that time. A run during the backoff does not extend it.
+// afterRound returns the backoff after rejections at the time now. A run during the backoff does not extend the backoff.
 func (p backoffState) afterRound(now time.Time) backoffState {
 	if now.Before(p.until) {
 		return p
@@ -96,7 +95,7 @@ type evictionPlan struct {
 	tell     []warning
 	// again is when to look again; 0 is never.
 	again time.Duration
-	// last: the offloading is being deleted, which a pod that cannot be evicted must not block.
+	// last: the offloading is being deleted. A pod that cannot be evicted must not block the deletion.
 	last bool
 }
 

@@ -38,8 +38,8 @@ const (
 	defaultMetricsPort = 5872
 )
 
-// newDeployment returns the Deployment of the virtual kubelet: rendered from the options each time, so that a change of
-// options or image takes effect, and then overridden by the user's spec.template.
+// newDeployment returns the Deployment of the virtual kubelet: rendered from the options each time, because a change of
+// options or image must take effect, and then overridden by the user's spec.template.
 func newDeployment(vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTemplate, o VirtualNodeOptions) *appsv1.Deployment {
 	opts := &template.Spec
 	selector := kubeletLabels(vn)
@@ -130,7 +130,7 @@ func kubeletContainer(vn *offv1beta1.VirtualNode, opts *offv1beta1.VkOptionsTemp
 		},
 		VolumeMounts: []corev1.VolumeMount{{Name: "tmp", MountPath: "/tmp"}},
 	}
-	if _, limited := opts.Resources.Limits[corev1.ResourceMemory]; limited { // the program uses nine tenths of it as its soft limit
+	if _, limited := opts.Resources.Limits[corev1.ResourceMemory]; limited { // the program uses nine tenths of the limit as its soft limit
 		c.Env = append(c.Env, corev1.EnvVar{Name: "GOMEMLIMIT", ValueFrom: &corev1.EnvVarSource{ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.memory"}}})
 	}
 	if opts.MetricsEnabled {
@@ -237,8 +237,8 @@ func classArguments(vn *offv1beta1.VirtualNode) []string {
 	return args
 }
 
-// mapFlags encodes a map as one CSV record, the format of the flag, except for a single pair: parsing only strips the quotes around it. A
-// pair that contains quotes is repeated.
+// mapFlags encodes a map as one CSV record, the format of the flag. A single pair is not encoded: parsing only strips the quotes around it.
+// A pair with quotes is repeated.
 func mapFlags(flag string, m map[string]string) []string {
 	if len(m) == 0 {
 		return nil
@@ -264,7 +264,7 @@ func listFlags(flag string, list []string) []string {
 	return []string{flag + strings.Join(list, ",")}
 }
 
-// reflectedSlices returns the EndpointSlices that the virtual kubelet of a VirtualNode copies, by its arguments, and whether it copies any.
+// reflectedSlices returns the EndpointSlices that the arguments of a virtual kubelet select, and whether any are copied.
 func reflectedSlices(vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTemplate) (which translate.ReflectionType, copies bool) {
 	c := kubeletContainer(vn, &template.Spec, VirtualNodeOptions{})
 	if user := vn.Spec.Template; user != nil {
@@ -290,9 +290,9 @@ var identityFlags = []string{
 // overrideContainer takes image, resources and arguments from the first container of the user's template. An argument replaces
 // ours of the same name.
 //
-// The original writes the rendered Deployment to the VirtualNode, from which it gets into manifests. Such a template is no
-// override where it repeats values derived from the VirtualNode and the options: as an override, it would hide all later
-// changes of them. Its image is the original's, which is incompatible.
+// The original writes the rendered Deployment to the VirtualNode, and from the VirtualNode it gets into manifests. Values in
+// such a template that derive from the VirtualNode and the options are no override: as an override, they would hide all later
+// changes. The template's image is the original's and incompatible.
 func overrideContainer(c *corev1.Container, user *appsv1.DeploymentSpec) (rendered bool) {
 	if len(user.Template.Spec.Containers) == 0 {
 		return false

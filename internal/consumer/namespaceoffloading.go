@@ -96,7 +96,7 @@ func (s *namespaceOffloadings) Sync(ctx context.Context, nso *offv1beta1.Namespa
 	if err := s.grantKubelets(ctx, nso.Namespace, in.servedNodes(selected), in.leavingNodes(selected)); err != nil {
 		return err
 	}
-	refused := held // one provider whose map is full does not keep the namespace from others
+	refused := held // a provider with a full map does not keep the namespace from other providers
 	for i := range in.maps {
 		remote := ""
 		if selected[in.maps[i].Name] {
@@ -166,8 +166,8 @@ func (s *namespaceOffloadings) endOffloading(ctx context.Context, nso *offv1beta
 	return s.grantKubelets(ctx, nso.Namespace, nil, nil)
 }
 
-// Report emits problems for the user: rejections by providers, present or expected, with reasons; policies that do not protect pods
-// there; an invalid annotation, which is ignored.
+// Report emits problems for the user: present and expected rejections by providers, with reasons; policies without effect on remote pods;
+// an invalid, ignored annotation.
 func (s *namespaceOffloadings) Report(nso *offv1beta1.NamespaceOffloading, err error) []kube.Event {
 	out := slices.Concat(kube.Warnings(err), refusalEvents(&nso.Status), unprotectedEvents(&nso.Status))
 	if value, ok := nso.Annotations[names.EvictMisplacedPods]; ok && value != "true" && value != "false" {
@@ -228,7 +228,7 @@ func (s *namespaceOffloadings) gatherView(ctx context.Context, nso *offv1beta1.N
 	return in, nil
 }
 
-// mapNamespace sets the entry of the namespace, or removes the entry if the remote name is empty. Entries of other namespaces have other
+// mapNamespace sets the entry of the namespace, or removes the entry if the remote name is empty. Other namespaces have other
 // writers.
 func (s *namespaceOffloadings) mapNamespace(ctx context.Context, nm *offv1beta1.NamespaceMap, namespace, remote string) error {
 	current, mapped := nm.Spec.DesiredMapping[namespace]

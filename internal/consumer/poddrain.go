@@ -38,7 +38,7 @@ func newPodDrainWatcher(mgr ctrl.Manager) (*podDrainWatcher, error) {
 	return &podDrainWatcher{cluster: cluster, drained: make(chan event.GenericEvent), awaited: map[types.UID]bool{}}, nil
 }
 
-// watchPodsOf starts a watch that notifies when all pods of the list, and later pods of the node, are gone. It returns at once.
+// watchPodsOf starts a watch and returns at once. The watch notifies when all pods of the list, and later pods of the node, are gone.
 func (d *podDrainWatcher) watchPodsOf(ctx context.Context, vn *offv1beta1.VirtualNode, list *metav1.PartialObjectMetadataList) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -27,7 +27,7 @@ import (
 
 // podProtection is the local protection of a namespace that does not extend to its pods in a provider.
 type podProtection struct {
-	// policies are the names of the NetworkPolicies that are reflected to providers which take them, and kept those of the others, sorted.
+	// policies are the names of the NetworkPolicies reflected to capable providers, and kept the other names, sorted.
 	policies, kept []string
 	// mesh is the service mesh that injects sidecars into the pods, or "".
 	mesh string
@@ -119,8 +119,8 @@ type podLook struct {
 	forbidden map[string]string
 }
 
-// setProtection adds conditions to the status, after the previous ones in was, about protection that does not extend to the pods in each provider
-// with the namespace.
+// setProtection adds conditions to the status, after the previous ones in before, about protection that does not extend to the pods in each
+// provider with the namespace.
 func (s *namespaceOffloadings) setProtection(ctx context.Context, in *offloadingView, selected map[string]bool, before map[string]offv1beta1.RemoteNamespaceConditions, now time.Time) error {
 	if in.nso.Spec.PodOffloadingStrategy == offv1beta1.LocalPodOffloadingStrategyType {
 		return nil
@@ -185,7 +185,7 @@ func (s *namespaceOffloadings) readProtection(ctx context.Context, name string, 
 	return out, err
 }
 
-// forbiddenPods returns why existing pods would be rejected, by level. It reads one page of pods, at most once a minute: where many pods have
+// forbiddenPods returns by level why existing pods would be rejected. One page of pods is read, at most once a minute: of many pods with
 // one template, the first represents all.
 func (s *namespaceOffloadings) forbiddenPods(ctx context.Context, namespace string, levels []string, now time.Time) (map[string]string, error) {
 	if len(levels) == 0 {

@@ -43,23 +43,23 @@ const (
 	AdmitAlways   = "true" // any other value: never
 )
 
-// endpointGroups are API groups of CNI plugins that know a pod by its labels only if it runs on one of their nodes.
+// endpointGroups are API groups of CNI plugins that know the labels only of pods on their own nodes.
 var endpointGroups = []string{"cilium.io", "k8s.ovn.org", "kubeovn.io"}
 
 const (
-	// remotePodDebounce is the time from a change of remote pods to that of the policies that admit them.
+	// remotePodDebounce is the time from a change of remote pods to the change of the policies.
 	remotePodDebounce = time.Second
-	// reasonNotAdmitted is the reason of the event on a NetworkPolicy that admits remote pods which the CNI plugin still rejects.
+	// reasonNotAdmitted is the reason of the event on a NetworkPolicy whose remote pods are still rejected by the CNI plugin.
 	reasonNotAdmitted = "RemotePodsNotAdmitted"
 )
 
-// remotePodPolicies maintains, beside each NetworkPolicy that admits remote pods by labels, one that admits them by address.
+// remotePodPolicies maintains a policy by address beside each NetworkPolicy that admits remote pods by labels.
 type remotePodPolicies struct {
 	client client.Client
 	live   client.Reader
 	// made reads the policies that this controller made.
 	made client.Reader
-	// pods are those of offloaded namespaces; nil if the CNI plugin needs no such policies, and those that were made are deleted.
+	// pods are the pods of offloaded namespaces; nil if the CNI plugin needs no such policies, and existing ones are deleted.
 	pods   client.Reader
 	events *kube.EventRecorder
 
@@ -111,7 +111,7 @@ func needsRemotePodPolicies(mgr ctrl.Manager, setting string) (bool, error) {
 	return slices.ContainsFunc(groups.Groups, func(g metav1.APIGroup) bool { return slices.Contains(endpointGroups, g.Name) }), nil
 }
 
-// ofAdmitting returns a request for the policy beside which one was made.
+// ofAdmitting returns a request for the user's policy of a generated policy.
 func ofAdmitting(_ context.Context, np *networkingv1.NetworkPolicy) []reconcile.Request {
 	owner := metav1.GetControllerOf(np)
 	if owner == nil || owner.Kind != "NetworkPolicy" {
@@ -139,7 +139,7 @@ func (r *remotePodPolicies) addWatches(mgr ctrl.Manager, b *builder.Builder) (*b
 		WatchesRawSource(pods.Source(r.podHandler())), nil
 }
 
-// podHandler enqueues, remotePodDebounce after a change, the policies that select a pod which changed.
+// podHandler enqueues, remotePodDebounce after a change of pods, the policies that select the changed pods.
 func (r *remotePodPolicies) podHandler() handler.EventHandler {
 	type queue = workqueue.TypedRateLimitingInterface[reconcile.Request]
 	changed := func(ctx context.Context, q queue, pods ...client.Object) {
@@ -206,7 +206,7 @@ func (r *remotePodPolicies) syncPolicy(ctx context.Context, key client.ObjectKey
 	return err
 }
 
-// desiredPolicy returns a policy, nil if there is none, and the one for its remote pods, nil if it needs none.
+// desiredPolicy returns a policy, or nil if it does not exist, and the policy for its remote pods, or nil if none is needed.
 func (r *remotePodPolicies) desiredPolicy(ctx context.Context, key client.ObjectKey) (np, want *networkingv1.NetworkPolicy, problems []string, err error) {
 	if r.pods == nil {
 		return nil, nil, nil, nil

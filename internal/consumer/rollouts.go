@@ -14,8 +14,8 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Limits of rollouts of a virtual kubelet: a burst, for an administrator who edits options, and then a low rate. The classes that a
-// provider offers are arguments of the kubelet, and the provider may change them at any rate.
+// Limits of rollouts of a virtual kubelet: a burst, for an administrator who edits options, and then a low rate. The classes
+// of a provider are arguments of the kubelet, and the provider may change them at any rate.
 const (
 	rolloutBurst    = 5
 	rolloutInterval = time.Minute

@@ -69,8 +69,8 @@ func remoteName(nso *offv1beta1.NamespaceOffloading, clusterID string) string {
 	}
 }
 
-// selectedClusters returns the providers that the cluster selector matches: with at least one matching virtual node. A
-// VirtualNode in teardown keeps its namespaces and gets no new namespaces, so that its pods can be drained.
+// selectedClusters returns the providers with at least one virtual node that the cluster selector matches. A
+// VirtualNode in teardown keeps its namespaces for the drain and gets no new namespaces.
 func (v *offloadingView) selectedClusters() (map[string]bool, error) {
 	matches, err := nodeMatcher(v.nso.Spec.ClusterSelector)
 	if err != nil {
@@ -94,7 +94,7 @@ func (v *offloadingView) selectedClusters() (map[string]bool, error) {
 	return out, nil
 }
 
-// keepData selects the providers that have a remote namespace with data of volumes, and returns an error for each that was not selected.
+// keepData selects the providers with data of volumes in a remote namespace, and returns an error for each provider not selected before.
 func (v *offloadingView) keepData(selected map[string]bool) []error {
 	var out []error
 	for i := range v.maps {
@@ -129,7 +129,7 @@ func nodeMatcher(selector *corev1.NodeSelector) (func(*corev1.Node) bool, error)
 	return parsed.Match, nil
 }
 
-// nodeOf returns the Node for the selector: the labels that its virtual kubelet sets, even before the Node exists or is
+// nodeOf returns the Node for the selector: the labels from the virtual kubelet, even before the Node exists or is
 // complete, and labels added to the existing Node.
 func (v *offloadingView) nodeOf(vn *offv1beta1.VirtualNode) *corev1.Node {
 	labels := map[string]string{}
@@ -144,7 +144,7 @@ func (v *offloadingView) nodeOf(vn *offv1beta1.VirtualNode) *corev1.Node {
 	return &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: vn.Name, Labels: labels}}
 }
 
-// servedNodes returns the virtual nodes whose kubelets get permissions in the namespace: of the providers that it was offloaded to. The
+// servedNodes returns the virtual nodes whose kubelets get permissions in the namespace: all nodes of the selected providers. The
 // report of a provider never causes a grant.
 func (v *offloadingView) servedNodes(selected map[string]bool) []offv1beta1.VirtualNode {
 	return v.nodesOf(func(nm *offv1beta1.NamespaceMap) bool { return selected[nm.Name] })
@@ -270,7 +270,7 @@ func readyCondition(current offv1beta1.RemoteNamespaceStatus, mapped bool, remot
 	return c
 }
 
-// withReason appends the provider's message about the namespace, if there is one.
+// withReason appends the provider's message about the namespace, if any.
 func withReason(text string, current offv1beta1.RemoteNamespaceStatus) string {
 	if reported := foreignText(cmp.Or(current.Message, current.Reason)); reported != "" {
 		return text + ": " + reported
@@ -306,8 +306,7 @@ func keepTransitionTime(before offv1beta1.RemoteNamespaceConditions, c offv1beta
 	return c
 }
 
-// remainingClusters returns the NamespaceMaps that still contain the namespace, without those of dead
-// providers.
+// remainingClusters returns the NamespaceMaps with the namespace, except maps of dead providers.
 func (v *offloadingView) remainingClusters() []string {
 	var out []string
 	for i := range v.maps {

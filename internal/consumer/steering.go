@@ -129,7 +129,7 @@ func (s *podSteering) settleDelay(namespace string, now time.Time) time.Duration
 	return 0
 }
 
-// correctPods applies the remedies to the pods of the namespace, and counts in the status the pods that need one. unreached
+// correctPods applies the remedies to the pods of the namespace, and counts the affected pods in the status. unreached
 // are the virtual nodes on which pods of the namespace cannot run.
 func (s *podSteering) correctPods(ctx context.Context, nso *offv1beta1.NamespaceOffloading, unreached []string, now time.Time) error {
 	if d := s.settleDelay(nso.Namespace, now); d > 0 {
@@ -215,7 +215,7 @@ func (s *podSteering) unscheduledPods(ctx context.Context, namespace string, rem
 }
 
 // eachRunning passes each scheduled pod of the namespace to look, with its node, page by page; these pods are not watched.
-// To retain a pod, copy it: otherwise its page stays in memory.
+// To retain a pod, copy it: otherwise the whole page stays in memory.
 func (s *podSteering) eachRunning(ctx context.Context, namespace string, look func(*corev1.Pod, *corev1.Node)) error {
 	list := &corev1.NodeList{}
 	if err := s.nodes.List(ctx, list); err != nil {
@@ -376,8 +376,8 @@ func (s *podSteering) strandedPods(ctx context.Context, namespace string, nodes 
 	return out, nil
 }
 
-// releaseWaiting deletes unscheduled pods, so that their owners recreate them unsteered, once the
-// namespace is disabled. Pods that are recreated unchanged are intended.
+// releaseWaiting deletes unscheduled pods once the namespace is disabled: their owners recreate the pods unsteered.
+// Pods recreated unchanged are intended.
 func (s *podSteering) releaseWaiting(ctx context.Context, nso *offv1beta1.NamespaceOffloading, now time.Time) error {
 	if d := s.settleDelay(nso.Namespace, now); d > 0 {
 		return kube.Wait(d, "the API servers see that the namespace has lost its label")
@@ -394,8 +394,8 @@ func (s *podSteering) releaseWaiting(ctx context.Context, nso *offv1beta1.Namesp
 	return s.carryOut(ctx, nso, plan, now)
 }
 
-// releasePods deletes pods that wait on these virtual nodes, so that their owners recreate the pods, once the namespace is
-// no longer offloaded.
+// releasePods deletes pods that wait on these virtual nodes, once the namespace is no longer offloaded: their owners recreate
+// the pods.
 func (s *podSteering) releasePods(ctx context.Context, namespace string, nodes []string) error {
 	stranded, err := s.strandedPods(ctx, namespace, nodes)
 	if err != nil {

@@ -98,7 +98,7 @@ type virtualNodes struct {
 	rollouts     *rolloutLimiter
 }
 
-// Sync runs the virtual kubelet with its permissions, and maintains the NamespaceMap of its provider.
+// Sync runs the virtual kubelet with its permissions, and maintains the provider's NamespaceMap.
 func (v *virtualNodes) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	now := metav1.Now()
 	if vn.Spec.ClusterID == "" {
@@ -136,7 +136,7 @@ func (v *virtualNodes) Sync(ctx context.Context, vn *offv1beta1.VirtualNode) err
 	return nil
 }
 
-// runKubelet ensures the virtual kubelet, its permissions and its NamespaceMap, and reports whether a replica runs.
+// runKubelet ensures the virtual kubelet, its permissions and the NamespaceMap, and reports whether a replica runs.
 func (v *virtualNodes) runKubelet(ctx context.Context, vn *offv1beta1.VirtualNode, template *offv1beta1.VkOptionsTemplate) (available bool, err error) {
 	if err := v.ensureRights(ctx, vn); err != nil {
 		return false, err
@@ -154,7 +154,7 @@ func (v *virtualNodes) runKubelet(ctx context.Context, vn *offv1beta1.VirtualNod
 	return v.ensureDeployment(ctx, vn, template, namespace)
 }
 
-// removeNode deletes the Node of a VirtualNode that disables it; the kubelet keeps running.
+// removeNode deletes the Node of a VirtualNode with a disabled node; the kubelet keeps running.
 func (v *virtualNodes) removeNode(ctx context.Context, vn *offv1beta1.VirtualNode, now metav1.Time) error {
 	node, err := v.readNode(ctx, v.client, vn)
 	if err != nil {
@@ -265,8 +265,8 @@ func (v *virtualNodes) readNode(ctx context.Context, from client.Reader, vn *off
 	return node, nil
 }
 
-// updateLabels reports whether the Node is ours despite edited labels: a virtual kubelet created it, and no other
-// VirtualNode has that name.
+// updateLabels reports whether the Node is ours despite edited labels: a virtual kubelet created the Node, and no other
+// VirtualNode has the name.
 func (v *virtualNodes) updateLabels(ctx context.Context, from client.Reader, vn *offv1beta1.VirtualNode, node *corev1.Node) (bool, error) {
 	if _, created := node.Annotations[names.AppliedTaints]; !created {
 		return false, nil

@@ -232,8 +232,8 @@ func isNodeName(vn *offv1beta1.VirtualNode, obj client.Object) bool {
 	return obj.GetName() == vn.Name || obj.GetLabels()[names.VirtualNode] == vn.Name
 }
 
-// isOfCluster reports whether a namespace is that of a VirtualNode, or a tenant namespace of its provider: a VirtualNode in another
-// namespace has its NamespaceMap there.
+// isOfCluster reports whether a namespace is the namespace of a VirtualNode, or a tenant namespace of its provider: the NamespaceMap
+// of a VirtualNode in another namespace is in the tenant namespace.
 func isOfCluster(vn *offv1beta1.VirtualNode, obj client.Object) bool {
 	id, tenant := peer.OfNamespace(obj.(*corev1.Namespace))
 	return obj.GetName() == vn.Namespace || tenant && id == vn.Spec.ClusterID

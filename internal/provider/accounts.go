@@ -83,7 +83,7 @@ func (s *shadowPods) ofQuota(ctx context.Context, obj client.Object) []reconcile
 	return nil
 }
 
-// reserveQuota reserves quota for a pod that will be created with spec. No slow step may come between reading the Quota and
+// reserveQuota reserves quota for a pod to be created with spec. No slow step may come between reading the Quota and
 // reserving: the quota cache learns of changes from the watch, too, and must not get an old version after a new one.
 func (s *shadowPods) reserveQuota(ctx context.Context, sp *offv1beta1.ShadowPod, spec *corev1.PodSpec) error {
 	q, err := s.quotaOf(ctx, accountOf(sp))

@@ -63,7 +63,7 @@ func (s *shadowPods) listPods(ctx context.Context) error {
 	return nil
 }
 
-// lookAgain returns an error until the pod is counted, or nil if it was deleted meanwhile: the watch may never show it.
+// lookAgain returns an error until the pod is counted, or nil if the pod was deleted meanwhile: the watch may never show a deleted pod.
 func (s *shadowPods) lookAgain(ctx context.Context, key types.NamespacedName) error {
 	pod := &metav1.PartialObjectMetadata{}
 	pod.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Pod"))

@@ -29,7 +29,7 @@ type accessState int
 
 const (
 	granted   accessState = iota
-	undecided             // the Tenant was changed and not reconciled yet: create nothing, and leave everything as it is for that moment
+	undecided             // the Tenant was changed and not reconciled yet: create nothing and leave everything as is for the moment
 	refused               // the Tenant is not ready: no rights, no new namespaces, but nothing is deleted
 	suspended             // the consumer has no Tenant: the same
 	drained               // the Tenant is Drained: no rights and no pods, but namespaces keep their data
@@ -53,7 +53,7 @@ type mapInput struct {
 	level      string // of Pod Security, for new namespaces
 	// younger is true unless the NamespaceMap is the oldest of the peering. Only the oldest is effective.
 	younger bool
-	// bound maps each desired namespace whose ServiceAccounts have rights to one of the bindings that give them.
+	// bound maps each desired namespace whose ServiceAccounts have rights to one of the granting bindings.
 	bound map[string]string
 	// networks are the networks of the consumer as this cluster sees them, for the status.
 	networks []offv1beta1.TranslatedNetwork
@@ -63,7 +63,7 @@ type mapInput struct {
 type mapStep struct {
 	local, remote string
 	do            action
-	namespace     *corev1.Namespace // as it is now, nil if it does not exist
+	namespace     *corev1.Namespace // the current namespace, nil if missing
 	refusal       *denial           // why the consumer cannot use the namespace
 	warning       *denial           // a problem of a namespace in use, for the administrator
 }
@@ -163,8 +163,8 @@ func errBound(name, binding string) *denial {
 	return d
 }
 
-// accessDenial returns why the consumer has no access, in words that its administrator can pass on to the provider's. An
-// undecided Tenant is no reason: it only takes a moment.
+// accessDenial returns why the consumer has no access, in words for the consumer's administrator and the provider's. An
+// undecided Tenant is no reason: the decision takes a moment only.
 func (a accessState) accessDenial() *denial {
 	switch a {
 	case refused:
@@ -178,7 +178,7 @@ func (a accessState) accessDenial() *denial {
 	}
 }
 
-// isOwnedBy reports whether a namespace is ours: only its annotations prove that it was created, and for which mapping.
+// isOwnedBy reports whether a namespace is ours: only annotations prove the creation, and for which mapping.
 func isOwnedBy(namespace *corev1.Namespace, owner, local string) bool {
 	return namespace.Annotations[names.ManagedByNamespaceMap] == owner && namespace.Annotations[names.OriginalName] == local
 }
@@ -205,7 +205,7 @@ func countOfTenant(in mapInput) int {
 }
 
 // mayReport reports whether the status may name a namespace: the spec requests it, or the status names it already. A remote
-// namespace that stopped being requested before the status named it is removed without a report.
+// namespace no longer requested before the status named it is removed without a report.
 func (in *mapInput) mayReport(local string) bool {
 	_, desired := in.desired[local]
 	_, current := in.current[local]
@@ -230,7 +230,7 @@ func newNamespace(in mapInput, s mapStep) *corev1.Namespace {
 }
 
 // missingLabels returns the required labels that a remote namespace lacks. The administrator may change the level of Pod
-// Security once the namespace exists; it is restored only if the label is missing or empty.
+// Security of an existing namespace; the level is restored only if the label is missing or empty.
 func missingLabels(in mapInput, namespace *corev1.Namespace) map[string]string {
 	missing := map[string]string{}
 	if namespace.Labels[names.RemoteClusterID] != in.consumer {
@@ -242,7 +242,7 @@ func missingLabels(in mapInput, namespace *corev1.Namespace) map[string]string {
 	return missing
 }
 
-// mappingPhase returns the phase of one mapping after its step, which failed with err or succeeded. An accepted mapping stays
+// mappingPhase returns the phase of one mapping after its step; err is the result of the step. An accepted mapping stays
 // accepted on errors of the provider's own, because the consumer would abort its pods otherwise.
 func mappingPhase(in mapInput, s mapStep, err error) offv1beta1.MappingPhase {
 	switch {
@@ -263,7 +263,7 @@ func mappingPhase(in mapInput, s mapStep, err error) offv1beta1.MappingPhase {
 // longestMessage is the maximum length, in bytes, of the message about one namespace: a NamespaceMap may have hundreds.
 const longestMessage = 256
 
-// mappingStatus returns the status of one mapping, for the consumer, after its step, which failed with err or succeeded.
+// mappingStatus returns the status of one mapping for the consumer, after its step; err is the result of the step.
 func mappingStatus(in mapInput, s mapStep, err error) offv1beta1.RemoteNamespaceStatus {
 	out := offv1beta1.RemoteNamespaceStatus{RemoteNamespace: s.remote, Phase: mappingPhase(in, s, err)}
 	if out.Phase == offv1beta1.MappingAccepted {
@@ -280,7 +280,7 @@ func mappingStatus(in mapInput, s mapStep, err error) offv1beta1.RemoteNamespace
 	case isForbidden(err):
 		out.Reason, out.Message = offv1beta1.MappingForbidden, "the API server of the provider does not allow the namespace: "+statusMessage(err)
 	default:
-		// The cause stays internal to the provider: its errors name addresses and objects of its cluster.
+		// The cause stays internal to the provider: errors name addresses and objects of the provider's cluster.
 		out.Reason, out.Message = offv1beta1.MappingRetried, "creating the namespace failed and is being retried"
 	}
 	if len(out.Message) > longestMessage {
@@ -289,7 +289,7 @@ func mappingStatus(in mapInput, s mapStep, err error) offv1beta1.RemoteNamespace
 	return out
 }
 
-// enforcedLevel returns the level of Pod Security of an accepted namespace: that of its label, else the level of new
+// enforcedLevel returns the level of Pod Security of an accepted namespace: from the label, else the level of new
 // namespaces.
 func (in *mapInput) enforcedLevel(s mapStep) string {
 	level := in.level
@@ -319,7 +319,7 @@ func statusMessage(err error) string {
 	return status.Status().Message
 }
 
-// accessOf returns the access that the consumer's Tenant grants by its spec and its conditions.
+// accessOf returns the access granted by the spec and conditions of the consumer's Tenant.
 func accessOf(tenants []authv1beta1.Tenant, consumer string) accessState {
 	tenant := peer.Tenant(tenants, liqov1beta1.ClusterID(consumer))
 	if tenant == nil {
@@ -337,8 +337,8 @@ func accessOf(tenants []authv1beta1.Tenant, consumer string) accessState {
 	return granted
 }
 
-// usersOf returns the users of granted ResourceSlices: each has a Quota, which is deleted with the grant. A cordoned user keeps
-// its rights, because the virtual kubelet of running pods needs them; admission denies new pods.
+// usersOf returns the users of granted ResourceSlices: each has a Quota, deleted with the grant. A cordoned user keeps
+// the rights, because the virtual kubelet of running pods needs them; admission denies new pods.
 func usersOf(quotas []offv1beta1.Quota) []string {
 	users := map[string]bool{}
 	for i := range quotas {

@@ -44,7 +44,7 @@ func (s *namespaceMaps) ensureLimits(ctx context.Context, namespace *corev1.Name
 	return nil
 }
 
-// createQuota creates the ResourceQuota and its status: until the usage is counted, which takes the controller of Kubernetes up
+// createQuota creates the ResourceQuota and its status: until the controller of Kubernetes has counted the usage, for up
 // to some seconds, the API server denies all objects in the namespace.
 func (s *namespaceMaps) createQuota(ctx context.Context, quota *corev1.ResourceQuota) error {
 	err := s.client.Create(ctx, quota)

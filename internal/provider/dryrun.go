@@ -60,7 +60,7 @@ type templateCache struct {
 	swept time.Time
 }
 
-// podTemplateKey identifies a pod for admission: by its namespace and a digest of the fields that LimitRanges and
+// podTemplateKey identifies a pod for admission: the namespace, and a digest of the fields that LimitRanges and
 // webhooks depend on.
 type podTemplateKey struct{ namespace, digest string }
 
@@ -69,10 +69,10 @@ type dryRunResult struct {
 	at   time.Time
 }
 
-// outcomeAge is the time for which a cached result is valid: no watch reports when a webhook changes its mind.
+// outcomeAge is the validity of a cached result: no watch reports a changed decision of a webhook.
 const outcomeAge = time.Minute
 
-// perPod are the labels and annotations that differ between pods of one template.
+// perPod are the labels and annotations with different values in pods of one template.
 var perPod = []string{appsv1.StatefulSetPodNameLabel, appsv1.PodIndexLabel, batchv1.JobCompletionIndexAnnotation}
 
 func templateKeyOf(pod *corev1.Pod) podTemplateKey {

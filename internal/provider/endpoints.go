@@ -29,8 +29,8 @@ const (
 
 // peerRoute describes how addresses of a consumer are reached.
 type peerRoute struct {
-	// flat is true if the clusters share a flat network without Liqo, so that addresses of the consumer are the same in both.
-	// Addresses in use by this cluster are excluded: a Service of the consumer would send to targets that are not its own.
+	// flat is true if the clusters share a flat network without Liqo: addresses of the consumer are the same in both clusters.
+	// Addresses in use by this cluster are excluded: a Service of the consumer would send to foreign targets.
 	flat bool
 	own  []netip.Prefix
 	// placed is true if peer maps the networks of the consumer to those of this cluster.
@@ -38,13 +38,13 @@ type peerRoute struct {
 	peer   prefix.Map
 	// up is true if the tunnel is connected.
 	up bool
-	// direct are the listed endpoints that belong to other clusters than the consumer, by cluster ID.
+	// direct are the listed endpoints of clusters other than the consumer, by cluster ID.
 	direct map[string]directRoute
 }
 
 // directRoute describes how endpoints of another cluster than the consumer are reached.
 type directRoute struct {
-	// addresses are those that the consumer attributes to the cluster.
+	// addresses are the addresses attributed to the cluster by the consumer.
 	addresses map[string]bool
 	// placed is true if pods maps the networks of the pods of the cluster to those of this cluster, and direct connections are permitted.
 	placed bool
@@ -52,8 +52,8 @@ type directRoute struct {
 	up     bool
 }
 
-// toLocal translates an address of the cluster to this cluster. It returns false outside the networks of its pods: the consumer does not
-// choose the targets.
+// toLocal translates an address of the cluster to this cluster. The result is false outside the networks of the cluster's pods: the consumer
+// does not choose the targets.
 func (d directRoute) toLocal(text string) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(text)
 	if err != nil || !d.placed {
@@ -62,8 +62,8 @@ func (d directRoute) toLocal(text string) (netip.Addr, bool) {
 	return d.pods.ToLocal(addr)
 }
 
-// toLocal translates an address of the consumer to this cluster. It returns false for addresses outside the consumer's
-// networks, and for those that are invalid in an EndpointSlice.
+// toLocal translates an address of the consumer to this cluster. The result is false for addresses outside the consumer's
+// networks, and for addresses invalid in an EndpointSlice.
 func (w peerRoute) toLocal(text string) (netip.Addr, bool) {
 	addr, err := netip.ParseAddr(text)
 	if err != nil || addr.Zone() != "" || addr.Is4In6() {
@@ -123,7 +123,7 @@ func inUse(nodes []corev1.Node, networks []ipamv1alpha1.Network, services []netw
 	return out
 }
 
-// endpointSlice returns the EndpointSlice for a ShadowEndpointSlice and the dropped addresses, which do not belong to the
+// endpointSlice returns the EndpointSlice for a ShadowEndpointSlice, and the dropped addresses: addresses that do not belong to the
 // consumer. Labels and annotations that match the patterns of metadata are left out. While the networks of the consumer are not
 // mapped, the EndpointSlice has no endpoints in them.
 func endpointSlice(ses *offv1beta1.ShadowEndpointSlice, consumer string, w peerRoute, metadata ...string) (want *discoveryv1.EndpointSlice, dropped []string) {
@@ -154,7 +154,7 @@ func endpointSlice(ses *offv1beta1.ShadowEndpointSlice, consumer string, w peerR
 }
 
 // endpointOf returns the endpoint with the fields that a consumer may set, or the address for which the endpoint is dropped.
-// The result names neither a node nor an object of this cluster, independently of what the consumer wrote.
+// The result names neither a node nor an object of this cluster, independently of the consumer's input.
 func endpointOf(e *discoveryv1.Endpoint, family discoveryv1.AddressType, consumer string, w peerRoute) (out discoveryv1.Endpoint, wrong string) {
 	out = discoveryv1.Endpoint{Conditions: e.Conditions, Hostname: e.Hostname, NodeName: &consumer}
 	if len(e.Addresses) == 0 {

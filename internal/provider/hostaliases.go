@@ -23,9 +23,9 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// translateHostAliases translates the host alias of the consumer's API server in a pod to its address in this cluster. Host aliases are
-// immutable, so a pod with a token waits until that address is known, and any other is created without the alias. Addresses
-// outside the networks of the consumer stay as they are.
+// translateHostAliases translates the host alias of the consumer's API server in a pod to the address in this cluster. Host aliases are
+// immutable: a pod with a token waits until the address is known, and any other pod is created without the alias. Addresses
+// outside the networks of the consumer stay unchanged.
 func (s *shadowPods) translateHostAliases(ctx context.Context, sp *offv1beta1.ShadowPod, spec *corev1.PodSpec) error {
 	apiServer := translate.RouteOf(sp) // set by consumers with our virtual kubelet only
 	owned := func(a corev1.HostAlias) bool {
@@ -57,8 +57,8 @@ func (s *shadowPods) translateHostAliases(ctx context.Context, sp *offv1beta1.Sh
 	return nil
 }
 
-// networksOf returns the mapping of a consumer's networks to this cluster, or an error if it is not known. A consumer that sets
-// such aliases has a network to this cluster, so a missing Configuration is only late.
+// networksOf returns the mapping of a consumer's networks to this cluster, or an error if the mapping is not known. A consumer with
+// API server aliases has a network to this cluster: a missing Configuration is only late.
 func networksOf(c *networkingv1beta1.Configuration) (prefix.Map, error) {
 	if c == nil {
 		return prefix.Map{}, errors.New("the consumer's networks are not known yet")

@@ -25,7 +25,7 @@ import (
 )
 
 // watchLimits retries refused pods after the provider's administrator raised a limit, or after a ResourceQuota counted lower
-// usage. The cache keeps only the fields of these objects that are read here.
+// usage. The cache keeps only the fields read here.
 func (s *shadowPods) watchLimits(mgr ctrl.Manager, b *builder.Builder) error {
 	limits, err := kube.AddCache(mgr, map[client.Object]cache.ByObject{
 		&corev1.ResourceQuota{}: {Transform: bareQuota},

@@ -57,7 +57,7 @@ type NamespaceMapOptions struct {
 	// NetworkPolicies is whether the CNI plugin enforces NetworkPolicies: one of the constants Policies*; "" is PoliciesDetected.
 	NetworkPolicies string
 	// Workers is the number of NamespaceMaps reconciled concurrently; 0 is 4. Each NamespaceMap occupies one worker at a time,
-	// and only the oldest of a peering is effective, so a consumer cannot occupy all workers.
+	// and only the oldest of a peering is effective: a consumer cannot occupy all workers.
 	Workers int
 }
 
@@ -67,13 +67,13 @@ const (
 	turn = 16
 	// turnDelay is the delay before a NamespaceMap is reconciled again after its turn.
 	turnDelay = 10 * time.Millisecond
-	// maxMissed is the number of namespaces of a NamespaceMap that may fail in a turn. The next turn begins with those after
-	// them, missedDelay later.
+	// maxMissed is the number of namespaces of a NamespaceMap that may fail in a turn. The next turn begins with the following
+	// namespaces, missedDelay later.
 	maxMissed   = 16
 	missedDelay = 5 * time.Second
 )
 
-// SetupNamespaceMaps registers the controller that creates the namespaces that consumers request.
+// SetupNamespaceMaps registers the controller of the namespaces requested by consumers.
 func SetupNamespaceMaps(mgr ctrl.Manager, o NamespaceMapOptions) error {
 	if o.PodSecurity == "" {
 		o.PodSecurity = policy.PodSecurityBaseline
@@ -166,8 +166,8 @@ func (s *namespaceMaps) Sync(ctx context.Context, nm *offv1beta1.NamespaceMap) e
 	return s.applyMap(ctx, nm, in)
 }
 
-// Cleanup deletes all remote namespaces. In the end it reads from the API server: the cache may lack a namespace created a
-// moment ago, which would remain as an orphan.
+// Cleanup deletes all remote namespaces. The last pass reads from the API server: the cache may lack a just created
+// namespace, and the namespace would remain as an orphan.
 func (s *namespaceMaps) Cleanup(ctx context.Context, nm *offv1beta1.NamespaceMap) error {
 	for _, from := range []client.Reader{s.client, s.live} {
 		in, err := s.gatherInput(ctx, from, nm)
@@ -302,7 +302,7 @@ func (s *namespaceMaps) doStep(ctx context.Context, in mapInput, st *mapStep) er
 		if err := s.createNamespace(ctx, in, st); err != nil || st.do == refuse {
 			return err
 		}
-		// Limits come before rights, so that usage is counted from the first object of the consumer.
+		// Limits come before rights: usage is counted from the first object of the consumer.
 		if err := s.ensureLimits(ctx, st.namespace); err != nil {
 			return err
 		}
@@ -324,7 +324,7 @@ func (s *namespaceMaps) doStep(ctx context.Context, in mapInput, st *mapStep) er
 	return nil
 }
 
-// createNamespace creates the namespace and never adopts an existing one, which the cache may not show yet.
+// createNamespace creates the namespace and never adopts an existing namespace, possibly missing in the cache.
 func (s *namespaceMaps) createNamespace(ctx context.Context, in mapInput, st *mapStep) error {
 	remoteNamespace := newNamespace(in, *st)
 	err := s.client.Create(ctx, remoteNamespace)
@@ -363,8 +363,8 @@ func (s *namespaceMaps) labelNamespace(ctx context.Context, in mapInput, namespa
 	return nil
 }
 
-// bindRoles grants the consumer's users their role in the namespace, or revokes it. It also evicts the pods of a drained
-// consumer.
+// bindRoles grants the consumer's users their role in the namespace, or revokes the role. The pods of a drained
+// consumer are evicted.
 func (s *namespaceMaps) bindRoles(ctx context.Context, in mapInput, namespace string) error {
 	want := newBinding(in, namespace)
 	current := &rbacv1.RoleBinding{}
@@ -424,9 +424,9 @@ func (s *namespaceMaps) evictPods(ctx context.Context, namespace string) error {
 	return kube.Wait(evictionDelay, "pods of a drained tenant are being removed")
 }
 
-// newBinding returns the RoleBinding of the consumer's users, named after the tenant namespace, so that each peering has its
-// own in a namespace. The subjects are users and never the group of the consumer: certificates cannot be revoked, and those of
-// deleted ResourceSlices have that group, too.
+// newBinding returns the RoleBinding of the consumer's users, named after the tenant namespace: each peering has a separate
+// binding in a namespace. The subjects are users and never the group of the consumer: certificates cannot be revoked, and
+// certificates of deleted ResourceSlices have the group, too.
 func newBinding(in mapInput, namespace string) *rbacv1.RoleBinding {
 	subjects := make([]rbacv1.Subject, 0, len(in.users))
 	for _, user := range in.users {

@@ -96,8 +96,8 @@ func (e *policyEnforcement) detectPlugin(ctx context.Context) (bool, error) {
 // k3sArguments annotates the nodes of k3s with the arguments of the process: a JSON list, where each flag and each value is an element.
 const k3sArguments = "k3s.io/node-args"
 
-// isEnforcedByK3s reports whether the nodes are those of k3s with its controller of NetworkPolicies, which is that of kube-router. A flag of the
-// servers disables it on all nodes.
+// isEnforcedByK3s reports whether the nodes run k3s with the controller of NetworkPolicies taken from kube-router. A flag of the
+// servers disables the controller on all nodes.
 func isEnforcedByK3s(nodes []corev1.Node) bool {
 	servers := 0
 	for i := range nodes {

@@ -33,8 +33,8 @@ func inOrder(a, b *pendingPod) int {
 }
 
 // pendingQueue holds the pending pods of an account, grouped into ranks of equal need. If the first pod of a rank does not fit,
-// no other of the rank does. Independently of the length of the queue, freed capacity is offered once to each rank, and once
-// more for each pod that accepts.
+// no other pod of the rank fits. Independently of the length of the queue, freed capacity is offered once to each rank, and once
+// more for each accepting pod.
 type pendingQueue struct {
 	of map[types.NamespacedName]*pendingPod
 	// ranks holds the pending pods of each rank in order of creation.
@@ -57,7 +57,7 @@ func (l pendingQueue) addPod(w *pendingPod, rank string) {
 	l.ranks[rank] = slices.Insert(l.ranks[rank], at, w)
 }
 
-// removePod removes a pending pod from the queue and returns it, nil if the queue does not have it.
+// removePod removes a pending pod from the queue and returns the removed pod, or nil.
 func (l pendingQueue) removePod(key types.NamespacedName) *pendingPod {
 	w := l.of[key]
 	if w == nil {

@@ -23,11 +23,11 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// Pods are created and not applied: server-side apply rejects repeated ports and variables, which are valid in a pod, and would
-// take over a pod that is not ours. So later changes of labels and annotations are merge patches, and the managed fields of our
+// Pods are created and not applied: server-side apply rejects repeated ports and variables, although valid in a pod, and would
+// take over a foreign pod. Therefore later changes of labels and annotations are merge patches, and the managed fields of our
 // field manager list the keys to remove.
 
-// podLabels returns the labels of the ShadowPod without those that the provider does not accept from consumers.
+// podLabels returns the labels of the ShadowPod without the labels that the provider rejects from consumers.
 func podLabels(sp *offv1beta1.ShadowPod, dropped ...string) map[string]string {
 	out := map[string]string{}
 	for key, value := range sp.Labels {
@@ -45,7 +45,7 @@ func podAnnotations(sp *offv1beta1.ShadowPod, dropped ...string) map[string]stri
 }
 
 // annotationsOf returns the annotations of the ShadowPod, the parts of its spec that reached the Pod, and a hash of all
-// metadata from the ShadowPod, which changes on each removal of a key.
+// metadata from the ShadowPod: the hash changes on each removal of a key.
 func annotationsOf(sp *offv1beta1.ShadowPod, parts string, dropped ...string) map[string]string {
 	out := map[string]string{}
 	for key, value := range sp.Annotations {
@@ -68,8 +68,8 @@ func hashOf(values ...any) string {
 	return hex.EncodeToString(sum[:8])
 }
 
-// updateMetadata patches the labels and annotations of the pod if its ShadowPod has others. parts are the parts of the spec
-// that reached the pod.
+// updateMetadata patches the labels and annotations of the pod if the ShadowPod has others. parts are the parts of the spec
+// already applied to the pod.
 func (s *shadowPods) updateMetadata(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod, parts string) error {
 	wantLabels, wantAnnotations := podLabels(sp, s.dropped...), annotationsOf(sp, parts, s.dropped...)
 	if includesAll(pod.Labels, wantLabels) && includesAll(pod.Annotations, wantAnnotations) || !pod.DeletionTimestamp.IsZero() {
@@ -105,7 +105,7 @@ func includesAll(current, want map[string]string) bool {
 	return true
 }
 
-// metadataPatch returns the merge patch that sets want and removes the keys of owned that are not in want.
+// metadataPatch returns the merge patch that sets want and removes the keys of owned missing in want.
 func metadataPatch(want map[string]string, owned []string) map[string]any {
 	out := map[string]any{}
 	for _, key := range owned {
@@ -119,7 +119,7 @@ func metadataPatch(want map[string]string, owned []string) map[string]any {
 
 type keys struct{ Labels, Annotations []string }
 
-// ownedKeys returns the labels and annotations that our field manager has set, independently of other managers.
+// ownedKeys returns the labels and annotations set by our field manager, independently of other managers.
 func ownedKeys(fields []metav1.ManagedFieldsEntry) keys {
 	var out keys
 	for _, entry := range fields {

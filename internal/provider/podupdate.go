@@ -27,9 +27,9 @@ import (
 // The following parts of an existing Pod are updated after a change of its ShadowPod: images, the deadline, added tolerations,
 // resources and added ephemeral containers. All other fields of a Pod are immutable.
 //
-// An annotation of the Pod stores a digest of each part that was applied. Only a part with a new digest is compared with the
-// Pod and written. So a part that admission or an autoscaler of this cluster changed stays until the consumer changes that very
-// part, and a part that the API server refused is not retried before the consumer changes it. If several parts are refused
+// An annotation of the Pod stores a digest of each applied part. Only a part with a new digest is compared with the
+// Pod and written. Therefore a part changed by admission or an autoscaler of this cluster stays until the consumer changes that very
+// part, and a part refused by the API server is not retried before the consumer changes it. If several parts are refused
 // together, each is tried separately.
 
 const (
@@ -230,7 +230,7 @@ func (s *shadowPods) desiredSpec(sp *offv1beta1.ShadowPod) *corev1.PodSpec {
 	return out
 }
 
-// podUpdateError is the error of a change of a ShadowPod that did not reach its Pod.
+// podUpdateError is the error of a change of a ShadowPod that did not reach the Pod.
 type podUpdateError struct{ err error }
 
 func (e *podUpdateError) Error() string { return fmt.Sprintf("updating the pod: %v", e.err) }
@@ -244,7 +244,7 @@ func failureReason(err error) string {
 	return reasonFailed
 }
 
-// followChanges applies changes of a ShadowPod to its Pod: first to the spec, then to the metadata, which store the applied
+// followChanges applies changes of a ShadowPod to its Pod: first the spec, then the metadata with the digests of applied
 // parts.
 func (s *shadowPods) followChanges(ctx context.Context, sp *offv1beta1.ShadowPod, pod *corev1.Pod) error {
 	if !pod.DeletionTimestamp.IsZero() {
@@ -292,7 +292,7 @@ type attempts struct {
 	live *corev1.Pod
 	// undone are the parts to retry.
 	undone podParts
-	// refused are the reasons of changes that were refused; later are those of changes to retry.
+	// refused are the reasons of refused changes; later are the reasons of changes to retry.
 	refused, later []error
 }
 
@@ -308,8 +308,8 @@ func (a *attempts) joinedError() error {
 	}
 }
 
-// tryChange applies one change of a Pod. If it is refused, each part is tried separately. An error means that the change itself
-// was not judged.
+// tryChange applies one change of a Pod. If the change is refused, each part is tried separately. An error means that the
+// change itself was not judged.
 func (s *shadowPods) tryChange(ctx context.Context, sp *offv1beta1.ShadowPod, tried *attempts, change podChange, some podParts) error {
 	next := tried.live.DeepCopy()
 	change.make(&next.Spec, s.desiredSpec(sp), some)

@@ -78,8 +78,8 @@ func (p podEvents) Delete(ctx context.Context, e event.TypedDeleteEvent[*corev1.
 }
 
 // observePod passes the state of a pod in the watch to the quota cache. A pod that has ended before its first event was created
-// all the same; later events of an ended pod are not passed as seen, because the quota cache may have forgotten that pod and
-// would assign it to a request for the next one.
+// all the same. Later events of an ended pod are not passed as seen: the quota cache may have forgotten the ended pod and
+// would assign the event to a request for the next pod.
 func (s *shadowPods) observePod(ctx context.Context, pod *corev1.Pod, first bool) {
 	s.rememberPod(ctx, pod)
 	if first || !hasEnded(pod.Status.Phase) {
@@ -95,9 +95,9 @@ func (s *shadowPods) observeGone(ctx context.Context, pod *corev1.Pod) {
 	s.quotas.ObserveEnd(pod)
 }
 
-// rememberPod stores how a pod ended until its ShadowPod has that phase: the pod may be deleted earlier, and must not run
-// again. It also stores that the pod ran, which is written later: after a loss of the ShadowPod's pod, a cordon still permits
-// another one.
+// rememberPod stores how a pod ended until its ShadowPod has the same phase: the pod may be deleted earlier, and must not run
+// again. rememberPod also stores that the pod ran, to be written later: after a loss of the ShadowPod's pod, a cordon still permits
+// another pod.
 func (s *shadowPods) rememberPod(ctx context.Context, pod *corev1.Pod) {
 	owner := metav1.GetControllerOf(pod)
 	if owner == nil || !hasEnded(phaseToReport(pod)) && (pod.Status.Phase != corev1.PodRunning || s.hasRun(owner.UID)) {

@@ -18,8 +18,8 @@ import (
 )
 
 // quotaCache accounts for the usage of each account in this cluster and queues the pods that exceed a Quota. As in an assume
-// cache, the single leader reserves quota before it creates each pod: the usage may be counted too high for some time, and
-// never too low. Existing pods count until they have ended or are gone, and so do pods that may be created.
+// cache, the single leader reserves quota before the creation of each pod: the usage may be counted too high for some time, and
+// never too low. Existing pods, and pods that may be created, count until they have ended or are gone.
 //
 // No pending pod fits into the free capacity: freed capacity is offered to the pending queue in order of creation before any
 // new request is admitted. A pod that requests too much is skipped, and stays pending.
@@ -36,7 +36,7 @@ type quotaCache struct {
 	turns        int
 }
 
-// reservation is the quota that one name counts with. At most one pod of a name exists at a time.
+// reservation is the quota counted for one name. At most one pod of a name exists at a time.
 type reservation struct {
 	usage *quotaUsage
 	// need is the maximum of shown and reserved.
@@ -50,10 +50,10 @@ type reservation struct {
 	claim    claim
 	// unseen is the number of create requests that succeeded, or may still succeed, without an event of their pods.
 	unseen int
-	// from is the resourceVersion of the last update that succeeded or may still succeed: the API server applies it to that
-	// version or never. It is "" once the watch shows a newer version.
+	// from is the resourceVersion of the last update that succeeded or may still succeed: the API server applies the update to
+	// this version or never. from is "" once the watch shows a newer version.
 	from string
-	// expires is the time at which offers expire, and unseen requests are over: their pods are gone, if there were any.
+	// expires is the time at which offers expire and unseen requests are over: their pods, if any, are gone.
 	expires time.Time
 	// ran is copied from the pending pod that got the reservation.
 	ran bool
@@ -64,12 +64,12 @@ type claim int
 
 const (
 	unclaimed claim = iota
-	offered         // to a pending pod, which has not requested it again yet
+	offered         // to a pending pod that has not repeated its request yet
 	requested       // for a request that may be under way
 )
 
-// holdLimit is the time for which quota stays reserved for a pod that the watch never shows. By then, each create or update
-// request is over, also in the API server, whose --request-timeout is one minute by default.
+// holdLimit is the time for which quota stays reserved for a pod missing in the watch. By then, each create or update
+// request is over, also in the API server: its --request-timeout is one minute by default.
 const holdLimit = 2 * time.Minute
 
 // sweepTime is the interval at which expired reservations are released.
@@ -82,8 +82,8 @@ func newQuotaCache(enforce bool, wake func(types.NamespacedName)) *quotaCache {
 // isUncertain reports whether the watch has not shown the outcome of a request yet, apart from a request under way.
 func (e *reservation) isUncertain() bool { return e.unseen > 0 || e.from != "" }
 
-// Reserve reserves quota for a request that the caller sends next, or adds the ShadowPod to the pending queue and returns the
-// reason. q is the Quota of the account, nil if the account has none. ran is true for a pod that a cordon does not end.
+// Reserve reserves quota for the next request of the caller, or adds the ShadowPod to the pending queue and returns the
+// reason. q is the Quota of the account, nil if the account has none. ran is true for a pod that survives a cordon.
 func (c *quotaCache) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran bool) error {
 	w := &pendingPod{
 		key: client.ObjectKeyFromObject(sp), created: sp.CreationTimestamp.Time,
@@ -126,8 +126,8 @@ func (c *quotaCache) Reserve(sp *offv1beta1.ShadowPod, q *offv1beta1.Quota, ran 
 	return err
 }
 
-// Made records that the API server created the pod, or updated its version from. The pod counts with the requests that the API
-// server returned.
+// Made records that the API server created the pod, or updated its version from. The pod counts with the requests in the API
+// server's answer.
 func (c *quotaCache) Made(pod *corev1.Pod, from string) {
 	c.endRequest(client.ObjectKeyFromObject(pod), from, pod)
 }
@@ -159,7 +159,7 @@ func (c *quotaCache) endRequest(key types.NamespacedName, from string, pod *core
 	c.recount(key, e)
 }
 
-// Found records that a create request was refused because the pod exists; pod is nil if it could not be read.
+// Found records that a create request was refused because the pod exists; pod is nil if unreadable.
 func (c *quotaCache) Found(key types.NamespacedName, pod *corev1.Pod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -177,8 +177,8 @@ func (c *quotaCache) Found(key types.NamespacedName, pod *corev1.Pod) {
 	c.recount(key, e)
 }
 
-// Release ends the request of the last Reserve, which had no effect. The reservation stays while an earlier request is
-// uncertain: although no pod exists now, the API server may still be processing that request.
+// Release ends the request of the last Reserve without effect. The reservation stays while an earlier request is
+// uncertain: although no pod exists now, the API server may still be processing the earlier request.
 func (c *quotaCache) Release(key types.NamespacedName) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -186,7 +186,7 @@ func (c *quotaCache) Release(key types.NamespacedName) {
 }
 
 // Withdraw removes a ShadowPod that needs no quota now from the pending queue, and offers its unused reservation to other pods.
-// An existing pod of the ShadowPod counts while it exists, and so does a pod that is being created.
+// An existing pod of the ShadowPod, or a pod being created, still counts.
 func (c *quotaCache) Withdraw(sp *offv1beta1.ShadowPod) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -278,8 +278,8 @@ func (c *quotaCache) SetQuota(a account, q *offv1beta1.Quota) {
 	}
 }
 
-// ReleaseExpired releases expired reservations: offers that no pod accepted, requests that are over, and pods that the watch never showed
-// because it was interrupted while they were created and deleted.
+// ReleaseExpired releases expired reservations: offers not accepted, requests that are over, and pods missed by an interrupted
+// watch, because they were created and deleted meanwhile.
 func (c *quotaCache) ReleaseExpired() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

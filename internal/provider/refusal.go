@@ -86,8 +86,8 @@ func (s *shadowPods) Report(sp *offv1beta1.ShadowPod, err error) []kube.Event {
 	return []kube.Event{{Type: corev1.EventTypeWarning, Reason: failureReason(err), Message: kube.Problem(err).Error()}}
 }
 
-// writeRefusal sets the condition of a refused pod, and keeps the previous text unless the reason has changed: a pod that is
-// retried repeatedly causes one write and one event.
+// writeRefusal sets the condition of a refused pod, and keeps the previous text unless the reason has changed: repeated retries
+// of a pod cause one write and one event.
 func writeRefusal(sp *offv1beta1.ShadowPod, no *podRejection, event string) []kube.Event {
 	now := metav1.Condition{
 		Type: offv1beta1.ShadowPodAccepted, Status: metav1.ConditionFalse, Reason: no.reason,

@@ -19,9 +19,9 @@ import (
 // retryQueue holds the ShadowPods with refused pods: a pendingQueue for each namespace, with a rank for each shortage.
 //
 // When capacity becomes free, the pods are retried one after the other, because only the API server knows whether a pod fits. A
-// round begins with the oldest pod. If it is refused again, all others of its rank would be too, and the next pod is one of the
-// rank that was refused longest ago; if it is admitted, there may be capacity for another. So no pod waits behind one that never
-// fits, and the number of requests is about that of changes.
+// round begins with the oldest pod. If this pod is refused again, all pods of its rank would be, too: the next pod is from the
+// rank with the oldest refusal. If the pod is admitted, there may be capacity for another. Therefore no pod waits behind a pod that
+// never fits, and there are about as many requests as changes.
 type retryQueue struct {
 	wake func(types.NamespacedName)
 
@@ -39,8 +39,8 @@ type retryRounds struct {
 	// pod is the pod that was woken at since, "" between rounds.
 	pod   types.NamespacedName
 	since time.Time
-	// left is the number of pods that may still be refused in this round, again that of the next round: more capacity became free
-	// during this one.
+	// left is the number of pods that may still be refused in this round. again is the number for the next round, because more
+	// capacity became free during this round.
 	left, again int
 }
 
@@ -131,7 +131,7 @@ func (r *retryQueue) beginRound(n *retryRounds, refusals int) {
 	r.nextTurn(n, inOrder)
 }
 
-// endTurn ends the attempt of a pod that was refused with these shortages, and starts the next one.
+// endTurn ends the attempt of a pod refused with these shortages, and starts the next attempt.
 func (r *retryQueue) endTurn(n *retryRounds, key types.NamespacedName, shortages ...string) {
 	if n.pod != key {
 		return

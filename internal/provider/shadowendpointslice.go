@@ -43,7 +43,7 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// takenDelay is the interval at which a name in use by another object is checked: no watch reports when it becomes free.
+// takenDelay is the interval at which a name in use by another object is checked: no watch reports a free name.
 const takenDelay = 30 * time.Second
 
 // ShadowEndpointSliceOptions are the options of the ShadowEndpointSlice controller.
@@ -54,7 +54,7 @@ type ShadowEndpointSliceOptions struct {
 	Workers int
 	// DroppedMetadata are the labels and annotations that an EndpointSlice does not get: see ShadowPodOptions.
 	DroppedMetadata []string
-	// DenyDirectConnections drops the endpoints that belong to other clusters than the consumer.
+	// DenyDirectConnections drops the endpoints of clusters other than the consumer.
 	DenyDirectConnections bool
 }
 
@@ -156,7 +156,7 @@ func (s *shadowSlices) Sync(ctx context.Context, ses *offv1beta1.ShadowEndpointS
 	if _, invalid := kube.InvalidReason(unreadable); unreadable != nil && !invalid {
 		return unreadable
 	}
-	w.direct = direct // without those that are unreadable
+	w.direct = direct // without unreadable routes
 	want, dropped := endpointSlice(ses, consumer, w, s.dropped...)
 	refused := s.applySlice(ctx, ses, current, want)
 	if good := acceptedEndpoints(want.Endpoints, refused); len(good) < len(want.Endpoints) {
@@ -195,7 +195,7 @@ func (s *shadowSlices) readCurrent(ctx context.Context, ses *offv1beta1.ShadowEn
 	return out, nil
 }
 
-// consumerOf returns the consumer of the namespace, on which only the provider decides. An object that claims to be of another
+// consumerOf returns the consumer of the namespace, a decision of the provider only. An object with the origin of another
 // cluster is refused.
 func (s *shadowSlices) consumerOf(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice) (string, error) {
 	namespace := &corev1.Namespace{}
@@ -263,8 +263,8 @@ func (s *shadowSlices) routeTo(ctx context.Context, consumer string) (peerRoute,
 	return w, nil
 }
 
-// directRoutes returns how the endpoints of a ShadowEndpointSlice that belong to other clusters than the consumer are reached: by the
-// networks of this cluster with them.
+// directRoutes returns the routes to endpoints of a ShadowEndpointSlice in clusters other than the consumer, by the
+// networks of this cluster with these clusters.
 func (s *shadowSlices) directRoutes(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice) (map[string]directRoute, error) {
 	claimed, err := translate.DirectEndpoints(ses)
 	if err != nil {
@@ -324,8 +324,8 @@ func (s *shadowSlices) ownPrefixes(ctx context.Context) ([]netip.Prefix, error) 
 	return inUse(nodes.Items, networks.Items, services.Items, s.installation), nil
 }
 
-// isUp reports whether endpoints are reachable from at least some nodes: withdrawal for the sake of the others would cut those
-// off.
+// isUp reports whether endpoints are reachable from at least some nodes: a withdrawal for the sake of the other nodes would
+// cut off the reachable ones.
 func isUp(c networkingv1beta1.Connection) bool {
 	return (c.Status.Value == networkingv1beta1.Connected || c.Status.Reach == networkingv1beta1.ReachSome) && c.DeletionTimestamp.IsZero()
 }
@@ -352,8 +352,8 @@ func (s *shadowSlices) applySlice(ctx context.Context, ses *offv1beta1.ShadowEnd
 	return refusedSlice(err)
 }
 
-// inTheWay reads the EndpointSlice of that name from the API server: the cache holds only those made from ShadowEndpointSlices,
-// and may lag.
+// inTheWay reads the EndpointSlice of the same name from the API server: the cache holds only EndpointSlices made from
+// ShadowEndpointSlices, and may lag.
 func (s *shadowSlices) inTheWay(ctx context.Context, ses *offv1beta1.ShadowEndpointSlice) error {
 	taken := &discoveryv1.EndpointSlice{}
 	if err := s.live.Get(ctx, client.ObjectKeyFromObject(ses), taken); err != nil {
@@ -379,7 +379,7 @@ func refusedSlice(err error) error {
 	return err
 }
 
-// acceptedEndpoints returns the endpoints without those that a refusal names.
+// acceptedEndpoints returns the endpoints not named in a refusal.
 func acceptedEndpoints(all []discoveryv1.Endpoint, refusal error) []discoveryv1.Endpoint {
 	status, ok := errors.AsType[*apierrors.StatusError](refusal)
 	if !ok || status.Status().Details == nil {
@@ -410,8 +410,8 @@ func (s *shadowSlices) ofForeignCluster(ctx context.Context, obj client.Object) 
 	return s.ofConsumer(ctx, obj.GetName())
 }
 
-// ofLabel returns the ShadowEndpointSlices of the consumer in the label of an object, and those of other consumers with endpoints of that
-// cluster.
+// ofLabel returns the ShadowEndpointSlices of the consumer in the label of an object, and ShadowEndpointSlices of other consumers with
+// endpoints of the labelled cluster.
 func (s *shadowSlices) ofLabel(ctx context.Context, obj client.Object) []reconcile.Request {
 	id := obj.GetLabels()[names.RemoteClusterID]
 	if id == "" {

@@ -54,13 +54,13 @@ type ShadowPodOptions struct {
 	Enforce bool
 	// Workers is the number of ShadowPods reconciled concurrently; 0 is 10.
 	Workers int
-	// DroppedMetadata are the labels and annotations that a pod does not get from its ShadowPod, because consumers would
+	// DroppedMetadata are the labels and annotations not copied from a ShadowPod to its pod, because consumers would
 	// control other programs of the provider with them. A pattern may begin or end with *, a wildcard for any characters.
 	DroppedMetadata []string
 	// NodeFailure removes pods that cannot terminate because their node has failed.
 	NodeFailure bool
-	// Youth is the time after the creation of a ShadowPod in which its status does not report a running pod; 0 is 10 s. That
-	// write costs as much as creating the ShadowPod, and only people read it: the consumer watches the pod.
+	// Youth is the time after the creation of a ShadowPod in which its status does not report a running pod; 0 is 10 s. The
+	// report costs as much as creating the ShadowPod, and only people read it: the consumer watches the pod.
 	Youth time.Duration
 	// Pods is the policy of the administrator for pods of consumers.
 	Pods policy.RemotePods
@@ -139,7 +139,7 @@ func trimPod(obj any) (any, error) {
 	return obj, nil
 }
 
-// shadowPods keeps one pod running for each ShadowPod, until that pod has ended once.
+// shadowPods keeps one pod running for each ShadowPod, until the pod has ended once.
 type shadowPods struct {
 	client    client.Client
 	live      client.Reader
@@ -200,7 +200,7 @@ func (s *shadowPods) takePhase(sp *offv1beta1.ShadowPod, phase corev1.PodPhase) 
 }
 
 // remainingGrace returns the rest of the grace period of a new ShadowPod; 0 or less is the time since its end. A ShadowPod
-// created in the future, by a clock that is ahead, has none.
+// created in the future, by a fast clock, has none.
 func (s *shadowPods) remainingGrace(sp *offv1beta1.ShadowPod) time.Duration {
 	age := time.Since(sp.CreationTimestamp.Time)
 	if age < 0 {
@@ -209,8 +209,8 @@ func (s *shadowPods) remainingGrace(sp *offv1beta1.ShadowPod) time.Duration {
 	return s.youth - age
 }
 
-// Next returns a delay for a pod that was created and not seen: the watch may have been interrupted just then. It also returns
-// a delay for a ShadowPod whose phase becomes reportable, and for some time after: the grace period may have ended since
+// Next returns a delay for a pod that was created and not seen: the watch may have been interrupted just then. A ShadowPod
+// with a phase about to become reportable also gets a delay, and for some time after: the grace period may have ended since
 // takePhase.
 func (s *shadowPods) Next(sp *offv1beta1.ShadowPod) time.Duration {
 	if s.quotas.IsReserved(client.ObjectKeyFromObject(sp)) {
@@ -327,7 +327,7 @@ func (s *shadowPods) checkPod(ctx context.Context, sp *offv1beta1.ShadowPod) err
 	return nil
 }
 
-// checkExisting handles an existing pod that the cache does not show: it is new, or not made from a ShadowPod.
+// checkExisting handles an existing pod missing in the cache: a new pod, or a pod not made from a ShadowPod.
 func (s *shadowPods) checkExisting(ctx context.Context, sp *offv1beta1.ShadowPod) error {
 	pod, err := s.readPod(ctx, sp)
 	switch {

@@ -67,7 +67,7 @@ func (u *quotaUsage) checkFit(w *pendingPod, used corev1.ResourceList) error {
 }
 
 // rankOf returns the rank of w: the need of w and its own reservation. Pods of the same rank fit if w does. The rank of a pod
-// that exceeds the whole Quota is unsatisfiable.
+// larger than the whole Quota is unsatisfiable.
 func (u *quotaUsage) rankOf(w *pendingPod, own *reservation) string {
 	if u.checkFit(w, nil) != nil {
 		return unsatisfiable
@@ -78,8 +78,8 @@ func (u *quotaUsage) rankOf(w *pendingPod, own *reservation) string {
 	return listText(w.need) + " instead of " + listText(own.need)
 }
 
-// overQuota is the error of a pod that exceeds the Quota. The message leaves out the current usage: the status and the event of
-// each pending pod would be written at each change of it.
+// overQuota is the error of a pod that exceeds the Quota. The message leaves out the current usage: each change of the usage
+// would rewrite the status and the event of each pending pod.
 type overQuota struct {
 	short policy.Shortages
 	total corev1.ResourceList

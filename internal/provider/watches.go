@@ -71,7 +71,7 @@ var leaving = predicate.Funcs{
 	},
 }
 
-// networksChanged filters out changes of a Configuration other than those of the networks of the peer.
+// networksChanged passes changes of a Configuration only if the networks of the peer changed.
 var networksChanged = predicate.Funcs{
 	UpdateFunc: func(e event.UpdateEvent) bool {
 		return !equality.Semantic.DeepEqual(
@@ -99,7 +99,7 @@ func ofAnnotation(_ context.Context, obj client.Object) []reconcile.Request {
 	return []reconcile.Request{{NamespacedName: types.NamespacedName{Namespace: namespace, Name: name}}}
 }
 
-// ofNamespace returns the NamespaceMaps of a namespace: the creator, the maps that request a namespace of that name, and, for a tenant
+// ofNamespace returns the NamespaceMaps of a namespace: the creator, the maps that request a namespace of this name, and, for a tenant
 // namespace, the maps in the namespace.
 func (s *namespaceMaps) ofNamespace(ctx context.Context, obj client.Object) []reconcile.Request {
 	out := ofAnnotation(ctx, obj)
