@@ -27,8 +27,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// kubeletAPI is the HTTP API by which the local API server reaches the containers of this node. It interprets nothing:
-// a request becomes the same request to the provider's API server, and streams pass through unchanged, so that
+// kubeletAPI is the HTTP API by which the local API server reaches the containers of this node. kubeletAPI interprets nothing:
+// a request becomes the same request to the provider's API server, and streams pass through unchanged. Thus
 // terminals resize, exit codes arrive and every protocol version works.
 type kubeletAPI struct {
 	// find returns a pod of this node.
@@ -71,7 +71,7 @@ func (k *kubeletAPI) newHandler() http.Handler {
 	return mux
 }
 
-// writeText writes a line of text without a newline: the local API server makes it the message that the user sees.
+// writeText writes a line of text without a newline: the local API server shows the line to the user.
 func writeText(w http.ResponseWriter, status int, text string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -184,8 +184,8 @@ const (
 	idleTimeout       = 90 * time.Second
 )
 
-// serveTLS serves h by TLS until ctx ends. Client certificates are requested by TLS but verified by the gate, so that an invalid one
-// gets an HTTP answer. It keeps to HTTP/1.1: a connection carries one request at a time, and can be upgraded.
+// serveTLS serves h by TLS until ctx ends. Client certificates are requested by TLS but verified by the gate: an invalid one
+// gets an HTTP answer. The protocol is HTTP/1.1: a connection carries one request at a time, and can be upgraded.
 func serveTLS(ctx context.Context, listener net.Listener, h http.Handler, certs certificates) error {
 	protocols := &http.Protocols{}
 	protocols.SetHTTP1(true)
@@ -212,8 +212,8 @@ func serveTLS(ctx context.Context, listener net.Listener, h http.Handler, certs 
 	return nil
 }
 
-// boundBodies limits the time to read a body. No request of this API needs one, and the server reads it before it answers, even
-// if the answer is that the client is not authorized.
+// boundBodies limits the time to read a body. No request of this API needs a body, and the server reads the body before the answer, even
+// if the client is not authorized.
 func boundBodies(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.ContentLength != 0 {

@@ -34,7 +34,7 @@ type authFilter struct {
 	next    http.Handler
 }
 
-// newGate trusts the client certificates that the local API server trusts, and delegates tokens and permissions to it. The
+// newGate trusts the client certificates trusted by the local API server, and delegates tokens and permissions to the API server. The
 // certificate authority is watched until ctx ends.
 func newGate(ctx context.Context, clients kubernetes.Interface, node string, log logr.Logger) (*authFilter, error) {
 	ca, err := dynamiccertificates.NewDynamicCAFromConfigMapController(
@@ -96,7 +96,7 @@ func (g *authFilter) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	}
 }
 
-// authorizeRequest checks each node subresource that suffices, and returns the last one checked.
+// authorizeRequest checks each sufficient node subresource, and returns the last one checked.
 func (g *authFilter) authorizeRequest(who user.Info, req *http.Request) (subresource string, allowed bool, reason string, err error) {
 	for _, subresource = range subresourcesOf(req.URL.Path) {
 		allowed, reason, err = g.reviews.May(req.Context(), authzv1.SubjectAccessReviewSpec{
@@ -129,7 +129,7 @@ func verbOf(req *http.Request) string {
 	return strings.ToLower(req.Method)
 }
 
-// subresourcesOf returns the node subresources of which one must be allowed, those of a kubelet.
+// subresourcesOf returns the node subresources of a path, the same as of a kubelet. One must be allowed.
 func subresourcesOf(path string) []string {
 	for _, part := range []struct {
 		prefix string

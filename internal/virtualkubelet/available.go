@@ -15,7 +15,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// availability tracks whether the pods of this node can be reached, which is when the Node is Ready. The control plane marks
+// availability tracks whether the pods of this node can be reached, the condition for a Ready Node. The control plane marks
 // pods of a Node that is not Ready unready; the last status from the provider must not make them ready again. Each pod is written
 // once when it becomes unavailable, with a label, and once when it is available again.
 type availability struct {
@@ -43,7 +43,7 @@ func (a *availability) setAvailable(ctx context.Context, is bool) {
 	}
 }
 
-// setLabel sets the label on a pod that is to be written, and reports whether it changed.
+// setLabel sets the label on a pod to be written, and reports whether the label changed.
 func (a *availability) setLabel(pod *corev1.Pod) (changed bool) {
 	is := a.now.Load()
 	if is == nil || *is == (pod.Labels[names.RemoteUnavailable] == "") {

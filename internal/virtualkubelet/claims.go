@@ -32,8 +32,8 @@ const (
 // reasonVolumeLost is the reason of the event on a claim whose data the provider does not have any more.
 const reasonVolumeLost = "VolumeLost"
 
-// claimKind makes a claim in the provider for each virtual volume whose data is there. An item is such a volume, so that the data stays
-// with the volume if that is bound to another local claim.
+// claimKind makes a claim in the provider for each virtual volume with data in the provider. An item is a volume: the data stays
+// with the volume, even if the volume is bound to another local claim.
 type claimKind struct {
 	options Options
 	patch   func() *offv1beta1.OffloadingPatch
@@ -149,7 +149,7 @@ func (k *claimKind) reconcileClaim(ctx context.Context, it *claimItem) error {
 	return errors.Join(err, k.reflectClaim(ctx, it))
 }
 
-// makeClaim makes the claim of a new volume. A claim that was there before is not made again: the new one would be empty.
+// makeClaim makes the claim of a new volume. A lost claim is not made again: the new claim would be empty.
 func (k *claimKind) makeClaim(ctx context.Context, it *claimItem) error {
 	if it.local == nil {
 		return kube.Wait(unseenDelay, "the cache does not have the claim of the volume yet")
@@ -196,8 +196,8 @@ func (k *claimKind) reflectClaim(ctx context.Context, it *claimItem) error {
 	return it.Local.UpdateStatus(ctx, want)
 }
 
-// warnPods records a warning of the provider about a claim on the pods that wait for the claim: their own events tell it only when the
-// provider's scheduler gives up, after ten minutes.
+// warnPods records a warning of the provider about a claim on the pods that wait for the claim: the pods' own events show the problem only
+// when the provider's scheduler gives up, after ten minutes.
 func (k *claimKind) warnPods(ctx context.Context, it *multicluster.Item, claim string, e *corev1.Event) error {
 	var pods corev1.PodList
 	if err := it.Local.Client().List(ctx, &pods, client.InNamespace(it.Pair.Local)); err != nil {
@@ -213,14 +213,14 @@ func (k *claimKind) warnPods(ctx context.Context, it *multicluster.Item, claim s
 	return nil
 }
 
-// Reasons of the event and the condition of a pod that waits for its claims.
+// Reasons of the event and the condition of a pod that waits for claims.
 const (
 	reasonClaimWarning   = "RemoteClaimFailed"
 	reasonClaimElsewhere = "ClaimNotReflected"
 	reasonClaimMissing   = "ClaimNotReflectedYet"
 )
 
-// awaitClaims finds the claims in the provider that a new pod mounts, and makes the pod wait until they are there.
+// awaitClaims finds the claims in the provider that a new pod mounts, and makes the pod wait for missing claims.
 func (k *podKind) awaitClaims(ctx context.Context, it *podItem) error {
 	it.claims = map[string]string{}
 	for _, mount := range translate.PodClaims(it.local) {
@@ -247,8 +247,8 @@ func (k *podKind) awaitClaims(ctx context.Context, it *podItem) error {
 	return nil
 }
 
-// waitForClaim publishes on the pod that a claim is not in the provider, if that lasts. The pod does not start without, as it would on an
-// ordinary node.
+// waitForClaim publishes on the pod that a claim is not in the provider, after some time. The pod does not start without the claim, although
+// it would on an ordinary node.
 func (k *podKind) waitForClaim(ctx context.Context, it *podItem, mount translate.PodClaim) error {
 	now, since := k.states.now(), k.states.now()
 	k.states.withState(it.local, func(m *podState) {
@@ -272,8 +272,8 @@ func (k *podKind) refuseClaim(ctx context.Context, it *podItem, reason, text str
 	return kube.Wait(retry, text)
 }
 
-// findVolume returns the virtual volume of a claim whose data is in the provider; nil if the name that the pod gives is one of the provider;
-// or why the pod cannot mount the claim there.
+// findVolume returns the virtual volume of a claim with data in the provider; nil if the claim name in the pod is a name of the provider;
+// or why the pod cannot mount the claim in the provider.
 func (k *podKind) findVolume(ctx context.Context, it *podItem, mount translate.PodClaim) (of *corev1.PersistentVolume, problem string, err error) {
 	local := &corev1.PersistentVolumeClaim{}
 	err = it.Local.Client().Get(ctx, types.NamespacedName{Namespace: it.Pair.Local, Name: mount.Claim}, local)

@@ -48,7 +48,7 @@ func (l *eventLog) recordNormal(obj client.Object, reason, message string) {
 	l.record(obj, corev1.EventTypeNormal, reason, message)
 }
 
-// ofOwner records once what is true of all pods of one owner: a thousand of them need no event each.
+// ofOwner records a fact about all pods of one owner once: a thousand pods need no event each.
 func (l *eventLog) ofOwner(obj client.Object, kind, reason, message string) {
 	about := obj.GetUID()
 	if owner := metav1.GetControllerOf(obj); owner != nil {
@@ -57,8 +57,8 @@ func (l *eventLog) ofOwner(obj client.Object, kind, reason, message string) {
 	l.recordAbout(obj, about, kind, reason, message)
 }
 
-// recordFailure records an error the first time it occurs, and forgets it when it is over. Errors that only the user can fix may have a
-// reason of their own.
+// recordFailure records an error the first time it occurs, and forgets it when it is over. Errors that only the user can fix may have
+// their own reason.
 func (l *eventLog) recordFailure(obj client.Object, err error) {
 	verdict := kube.Classify(err)
 	if message, conflicts := kube.ConflictingWriter(err); conflicts {
@@ -77,7 +77,7 @@ func (l *eventLog) recordFailure(obj client.Object, err error) {
 	}
 }
 
-// forgetFailure forgets a recorded event of an object, when its cause is over, and reports whether there was any.
+// forgetFailure forgets a recorded event of an object when the cause is over, and reports whether there was an event.
 func (l *eventLog) forgetFailure(obj client.Object, reason string) bool {
 	return l.Forget(eventKey{obj.GetUID(), reason})
 }

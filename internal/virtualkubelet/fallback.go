@@ -26,11 +26,11 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// fallback handles pods of this node whose namespace is not offloaded to its provider: they cannot run, so fallback
-// writes their status and removes them. It decides nothing before the NamespaceMap is known.
+// fallback handles pods of this node in namespaces not offloaded to its provider: the pods cannot run, and fallback
+// writes their status and removes them. Nothing is decided before the NamespaceMap is known.
 type fallback struct {
 	client client.Client
-	// live reads what the cache lacks: it holds only the name and the owner of a pod.
+	// live reads fields missing in the cache: only the name and the owner of a pod are cached.
 	live       client.Reader
 	options    Options
 	namespaces *remoteNamespaces
@@ -80,7 +80,7 @@ func (f *fallback) reconcilePod(ctx context.Context, pod *corev1.Pod, state offl
 		f.events.ofOwner(pod, corev1.EventTypeWarning, reasonDrained, fmt.Sprintf("The provider behind node %q has drained the Tenant of this cluster: "+
 			"it ended the pods of namespace %q and accepts no others until the Tenant is active again", pod.Spec.NodeName, pod.Namespace))
 	}
-	// A pod that ran in a namespace of a drained Tenant has failed, also if it was being deleted already.
+	// A pod that ran in a namespace of a drained Tenant has failed, even if the pod was being deleted already.
 	aborts := state == drained && !kept && !waits && !hasEnded(pod)
 	switch {
 	case !pod.DeletionTimestamp.IsZero() && !aborts:
@@ -96,7 +96,7 @@ func (f *fallback) reconcilePod(ctx context.Context, pod *corev1.Pod, state offl
 		return err
 	}
 	if kept {
-		// The DaemonSet would replace a removed pod at once: the pod stays as it is, and the DaemonSet gets one event.
+		// The DaemonSet would replace a removed pod at once: the pod stays unchanged, and the DaemonSet gets one event.
 		f.events.record(daemonSetOf(pod), corev1.EventTypeWarning, reasonDisabled, fmt.Sprintf("Its pods do not run on the virtual node %q. "+
 			"To avoid this node, add a node affinity for %s NotIn [%s]; to run on it, add a toleration of the key %s",
 			pod.Spec.NodeName, names.NodeType, names.NodeTypeVirtualNode, names.VirtualNodeTaint))
@@ -112,7 +112,7 @@ func daemonSetOf(pod *corev1.Pod) *appsv1.DaemonSet {
 // retryRemote is how long to wait for a remote pod that no watch shows.
 const retryRemote = 5 * time.Second
 
-// releasePod removes a deleted pod once nothing of it is left in the provider. remoteNamespace is empty if it has no remote namespace.
+// releasePod removes a deleted pod once nothing of the pod is left in the provider. remoteNamespace is empty if there is none.
 func (f *fallback) releasePod(ctx context.Context, pod *corev1.Pod, state offloadingState, remoteNamespace string) error {
 	if remoteNamespace != "" && !policy.KeptOff(pod) {
 		if err := f.removeFinished(ctx, pod, state, remoteNamespace); err != nil {
@@ -137,7 +137,7 @@ func (f *fallback) removeFinished(ctx context.Context, pod *corev1.Pod, state of
 	if reader == nil {
 		return nil
 	}
-	// The provider revokes the permissions of a drained Tenant, and then terminates its pods: it answers when the Tenant is active again.
+	// The provider revokes the permissions of a drained Tenant and then terminates the pods, and does not answer until the Tenant is active again.
 	withdrawn := state == drained && hasEnded(pod)
 	return ensureRemoteGone(ctx, reader, f.options.targetIn(remoteNamespace), pod, withdrawn)
 }
@@ -146,9 +146,9 @@ func ranRemotely(local *corev1.Pod) bool {
 	return local.Labels[names.ShadowPod] == "true" || !translate.NeverStarted(local)
 }
 
-// ensureRemoteGone returns nil once the provider's API server, read live, has nothing of the pod. For a pod that has run there, only
-// the name counts: the provider's claim about the owner proves nothing. A pod that never ran there waits neither for a foreign
-// pod of its name, nor for an answer that may never come, and with revoked permissions no pod waits.
+// ensureRemoteGone returns nil once the provider's API server, read live, has nothing of the pod. For a pod that has run in the provider,
+// only the name counts: the provider's claim about the owner proves nothing. A pod that never ran remotely waits neither for a foreign
+// pod of the same name, nor for an answer that may never come. With revoked permissions no pod waits.
 func ensureRemoteGone(ctx context.Context, remote client.Reader, target translate.Target, local *corev1.Pod, withdrawn bool) error {
 	wasThere := ranRemotely(local)
 	for _, obj := range []client.Object{&offv1beta1.ShadowPod{}, &corev1.Pod{}} {

@@ -15,7 +15,7 @@ import (
 	"liqo.io/liqo/internal/multicluster"
 )
 
-// providerHealth checks whether the provider's API server answers. It sends its own requests, so that a dead provider is noticed
+// providerHealth checks whether the provider's API server answers. The checks are separate requests: a dead provider is noticed
 // even while the rest of Liqo is down.
 type providerHealth struct {
 	// ping sends one request to the provider.
@@ -50,7 +50,7 @@ const (
 	refuses
 )
 
-// One refusal may hit credentials that are just being rotated, so the provider is checked once more, soon.
+// One refusal may hit credentials under rotation: the provider is checked once more, soon.
 const (
 	enoughRefusals = 2
 	refusalPause   = 3 * time.Second
@@ -73,8 +73,8 @@ func (h *providerHealth) runChecks(ctx context.Context) error {
 	}
 }
 
-// nextInterval returns the time to the next check: the interval, or less if the failure threshold ends before, so that the state changes
-// in time.
+// nextInterval returns the time to the next check: the interval, or less if the failure threshold ends before, for a timely
+// change of the state.
 func (h *providerHealth) nextInterval() time.Duration {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -56,7 +56,7 @@ func (l *nodeLease) renewOnce(ctx context.Context) error {
 	case apierrors.IsNotFound(err):
 		node, err := l.clients.CoreV1().Nodes().Get(ctx, l.node, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return nil // due signals when there is one
+			return nil // due signals a new Node
 		}
 		if err != nil {
 			return fmt.Errorf("reading the node: %w", err)

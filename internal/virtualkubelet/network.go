@@ -39,11 +39,11 @@ type networkState struct {
 	changed func(pod client.ObjectKey)
 	slices  func()
 	shown   *publishedIPs
-	// enqueued is the last state that the pods were enqueued for; nil is none. One worker uses it.
+	// enqueued is the state of the network at the last enqueuing of the pods; nil is none. Used by one worker.
 	enqueued *networkReach
 
 	mu sync.Mutex
-	// last is the last prefix map of a Configuration, with what it had before for networks that wait, and lastOf the UID of that Configuration.
+	// last is the prefix map of the last Configuration, with previous prefixes for waiting networks, and lastOf the UID of this Configuration.
 	last   prefix.Map
 	lastOf types.UID
 }
@@ -76,7 +76,7 @@ func (r networkReach) hasEqualOthers(o networkReach) bool {
 }
 
 func setupNetwork(ctx context.Context, mgr ctrl.Manager, n *networkState) error {
-	// Pods are reflected only after this cache has synced, so that a restart removes no address.
+	// Pods are reflected only after this cache has synced: a restart must not remove an address.
 	for _, obj := range []client.Object{&liqov1beta1.ForeignCluster{}, &networkingv1beta1.Configuration{}} {
 		if _, err := mgr.GetCache().GetInformer(ctx, obj, cache.BlockUntilSynced(false)); err != nil {
 			return fmt.Errorf("watching the network objects: %w", err)
@@ -93,8 +93,8 @@ func setupNetwork(ctx context.Context, mgr ctrl.Manager, n *networkState) error 
 	return nil
 }
 
-// readReach reads the present state. Networks that are being remapped keep their previous prefixes: no running pod
-// loses its address for that.
+// readReach reads the present state. Networks under remapping keep their previous prefixes: no running pod
+// loses its address by a remapping.
 func (n *networkState) readReach(ctx context.Context) (networkReach, error) {
 	var r networkReach
 	foreign := &liqov1beta1.ForeignCluster{}
@@ -222,7 +222,7 @@ func (n *networkState) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 	return reconcile.Result{}, nil
 }
 
-// lookAtPods enqueues all pods of the node, the oldest first: those that the provider refused may be requested again, and it
+// lookAtPods enqueues all pods of the node, the oldest first: refused pods may be requested again, and the provider
 // accepts the first requests.
 func (n *networkState) lookAtPods(ctx context.Context) error {
 	var pods corev1.PodList

@@ -43,12 +43,12 @@ type nodeSync struct {
 	metrics           *podMetrics
 	kubernetesVersion string
 	now               func() time.Time
-	// seen receives each state of the VirtualNode, and ready whether its pods can be reached, once that is decided.
+	// seen receives each state of the VirtualNode, and ready whether its pods can be reached, once decided.
 	seen  func(*offv1beta1.VirtualNode)
 	ready func(context.Context, bool)
 	// registered is called when the Node was created.
 	registered func()
-	// applied is the last written status, without heartbeats. Only one worker uses it.
+	// applied is the last written status, without heartbeats. Used by one worker only.
 	applied *corev1.NodeStatus
 }
 
@@ -206,8 +206,8 @@ func (s *nodeSync) applyNode(ctx context.Context, facts nodeFacts, want *corev1.
 	return errors.Join(status, network)
 }
 
-// updateLabels applies labels and annotations, with the annotation that remembers the taints: at exactly the version whose taints
-// were read, for a late cache may lack taints that we added, and the annotation would lose them.
+// updateLabels applies labels and annotations, with the annotation of the taints, at exactly the version with the taints that
+// were read: a late cache may lack taints added by us, and the annotation would lose them.
 func (s *nodeSync) updateLabels(ctx context.Context, current, want *corev1.Node) error {
 	meta := &metav1.PartialObjectMetadata{TypeMeta: want.TypeMeta, ObjectMeta: want.ObjectMeta}
 	application, err := kube.NewApplication(meta, corev1.SchemeGroupVersion.WithKind("Node"), names.ReflectionFieldManager)
@@ -218,7 +218,7 @@ func (s *nodeSync) updateLabels(ctx context.Context, current, want *corev1.Node)
 	return err
 }
 
-// applyTaints writes the taints before the annotation that remembers them, so that none is ever forgotten. It returns the resulting
+// applyTaints writes the taints before the annotation that remembers them, lest a taint be forgotten. The result is the updated
 // Node.
 func (s *nodeSync) applyTaints(ctx context.Context, current, want *corev1.Node) (*corev1.Node, error) {
 	var previous []corev1.Taint
@@ -252,8 +252,8 @@ func sameTaints(a, b []corev1.Taint) bool {
 }
 
 const (
-	// networkFieldManager owns the network condition, which is written apart: a cloud controller that has no routes to the
-	// node sets it again every few seconds, and the rest of the status must not wait for that.
+	// networkFieldManager owns the network condition. The condition is written apart: a cloud controller without routes to the
+	// node overwrites it every few seconds, and the rest of the status must not wait.
 	networkFieldManager = names.ReflectionFieldManager + "-network"
 	// networkDelay is the delay between the last write and the next correction of the condition.
 	networkDelay = 5 * time.Second

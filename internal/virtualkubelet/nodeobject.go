@@ -88,7 +88,7 @@ func ownTaints(vn *offv1beta1.VirtualNode) []corev1.Taint {
 	return taints
 }
 
-// mergeTaints adds our taints to the foreign ones. previous are the taints we added before: of these the unwanted are
+// mergeTaints adds our taints to the foreign ones. previous are the taints added by us before: of these the unwanted are
 // removed, and all others stay.
 func mergeTaints(have, previous, want []corev1.Taint) []corev1.Taint {
 	var out []corev1.Taint
@@ -176,8 +176,8 @@ const (
 	reasonNetworkUnchecked = "LiqoNetworkingUnchecked"
 )
 
-// networkOfOthers returns the replacement of a foreign network condition, nil if there is none: a cloud that has no routes
-// to a virtual node marks its network unavailable, and so keeps all pods away.
+// networkOfOthers returns the replacement of a foreign network condition, or nil: a cloud without routes
+// to a virtual node marks the node's network unavailable, and thereby keeps all pods away.
 func networkOfOthers(current *corev1.Node) *corev1.NodeCondition {
 	c, ok := conditionOf(current, corev1.NodeNetworkUnavailable)
 	if !ok || c.Reason == reasonNetworkUp || c.Reason == reasonNetworkDown {
@@ -197,7 +197,7 @@ const (
 	// conditionWithdrawn is set if the provider denies the ResourceSlice, or has too different a version: no new pod may be
 	// scheduled.
 	conditionWithdrawn corev1.NodeConditionType = "ResourceSliceWithdrawn"
-	// reasonNotLetIn is the reason of a Node that is not ready because its provider refuses our credentials.
+	// reasonNotLetIn is the reason of a NotReady Node with credentials refused by the provider.
 	reasonNotLetIn = "CredentialsRefused"
 )
 
@@ -243,7 +243,7 @@ func pressureCondition(t corev1.NodeConditionType, under bool, what string) core
 	return corev1.NodeCondition{Type: t, Status: corev1.ConditionFalse, Reason: reason, Message: "The remote cluster is advertising sufficient resources"}
 }
 
-// networkUp reports whether pods of both clusters can communicate, even if only those of some nodes: otherwise local pods would be
+// networkUp reports whether pods of both clusters can communicate, even if only on some nodes: otherwise local pods would be
 // evicted for a fault of one remote node. checked is false if no network is set up.
 func networkUp(in nodeFacts) (up, checked bool) {
 	if !in.checkNetwork || in.peer == nil || !in.peer.Status.Modules.Networking.Enabled {

@@ -32,7 +32,7 @@ type CertificateType string
 const (
 	// CertificateKubelet asks the signer kubernetes.io/kubelet-serving. It is the default.
 	CertificateKubelet CertificateType = "kubelet"
-	// CertificateAWS asks the signer of EKS, which has one of its own for kubelets.
+	// CertificateAWS asks the signer of EKS, a separate one for kubelets.
 	CertificateAWS CertificateType = "aws"
 	// CertificateSelfSigned needs no signer, for API servers that do not verify kubelets.
 	CertificateSelfSigned CertificateType = "self-signed"
@@ -100,7 +100,7 @@ type Options struct {
 	ListenPort int
 	// Pods, ConfigMaps, Secrets, Ingresses, NetworkPolicies, Services and Events: --<kind>-reflection-workers and --<kind>-reflection-type.
 	Pods, ConfigMaps, Secrets, Ingresses, NetworkPolicies, Services, Events Reflection
-	// EndpointSlices has no type: the type of Services decides which of them are reflected. Neither has Claims: those of virtual volumes are.
+	// EndpointSlices have no type: the type of Services decides. Claims have no type: claims of virtual volumes are reflected.
 	EndpointSlices, Claims Reflection
 	// LocalPods are the networks of the pods of this cluster (--local-podcidr), beside those in the Configuration of the
 	// provider.
@@ -139,7 +139,7 @@ type Options struct {
 	RepeatNames bool
 }
 
-// The defaults are those of the original, which manifests rely on.
+// The defaults are the original's: manifests rely on them.
 const (
 	defaultPodWorkers    = 10
 	defaultConfigWorkers = 3

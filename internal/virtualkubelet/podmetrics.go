@@ -22,8 +22,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// podMetrics serves the metrics of the pods of this node, as the kubelets of the provider measured them. The figures of the node are the
-// sums of its pods, not those of the provider.
+// podMetrics serves the metrics of the pods of this node, as measured by the kubelets of the provider. The figures of the node are the
+// sums of its pods, not the provider's figures.
 type podMetrics struct {
 	// open requests a page of the metric agent of the provider.
 	open func(ctx context.Context, path string) (io.ReadCloser, error)
@@ -31,7 +31,7 @@ type podMetrics struct {
 	resources resourceMetrics
 	// list returns the UIDs of the pods of this node that are in the provider.
 	list func(ctx context.Context) (localPods, error)
-	// missing is why the provider has no metrics; nil if it has. changed is called when that changes.
+	// missing is why the provider has no metrics, or nil. changed is called when missing changes.
 	missing atomic.Pointer[errNoMetrics]
 	changed func()
 	node    string
@@ -96,7 +96,7 @@ func (m *podMetrics) servePage(path, contentType string, write func(in io.Reader
 			writeText(w, http.StatusBadGateway, "the metrics of the provider cannot be read: "+err.Error())
 		default:
 			m.log.Info("metrics of the provider ended early", "path", path, "reason", err.Error())
-			panic(http.ErrAbortHandler) // what is written so far must not pass for the whole
+			panic(http.ErrAbortHandler) // partial metrics must not pass for the whole
 		}
 	}
 }
@@ -143,8 +143,8 @@ func (m *podMetrics) switchSource(to int) bool {
 	return wait
 }
 
-// usageSource is where the usage of pods comes from. The counters of one source do not continue those of the other: clients that see one and then the
-// other would take the difference for usage, and an autoscaler would act on it. So there is a pause between them.
+// usageSource is the source of the usage of pods. The counters of one source do not continue the counters of the other: clients of both would
+// take the difference for usage, and an autoscaler would act on it. Therefore there is a pause between sources.
 type usageSource struct {
 	mu      sync.Mutex
 	current int
@@ -156,7 +156,8 @@ const (
 	sourceMetricsServer
 )
 
-// switchPause is longer than the time between two scrapes of metrics-server, a minute by default: without a figure it forgets the one before.
+// switchPause is longer than the time between two scrapes of metrics-server, a minute by default: after a missing figure metrics-server forgets
+// the previous figure.
 const switchPause = 90 * time.Second
 
 // errSwitching is answered by an empty page.
@@ -168,7 +169,7 @@ func (u *usageSource) isCurrent(source int) bool {
 	return u.current == source
 }
 
-// setCurrent sets the source, and reports whether it changed, and whether the pause lasts. There is none before the first source.
+// setCurrent sets the source, and reports whether the source changed and whether the pause lasts. No pause precedes the first source.
 func (u *usageSource) setCurrent(source int, now time.Time) (changed, wait bool) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -206,7 +207,7 @@ func podOf(s *exposition.Sample) types.NamespacedName {
 	return types.NamespacedName{Namespace: s.Label(exposition.NamespaceLabel), Name: s.Label(exposition.PodLabel)}
 }
 
-// writeSeries writes the series of the pods of this node. Of those without a pod, volumes above all, it writes the ones of namespaces with a pod.
+// writeSeries writes the series of the pods of this node, and series without a pod (mostly of volumes) of namespaces with a pod.
 func (m *podMetrics) writeSeries(in io.Reader, out io.Writer, pods localPods) error {
 	namespaces := map[string]bool{}
 	for pod := range pods {
@@ -222,7 +223,7 @@ func (m *podMetrics) writeSeries(in io.Reader, out io.Writer, pods localPods) er
 	})
 }
 
-// copySeries copies the series that keep selects, with the UID of the local pod in place of that of the remote one.
+// copySeries copies the series selected by keep, and replaces the UID of the remote pod by the UID of the local pod.
 func copySeries(in io.Reader, out io.Writer, keep func(*exposition.Sample) (types.UID, bool)) error {
 	reader := exposition.NewReader(in)
 	var family, line []byte

@@ -47,7 +47,7 @@ type podKind struct {
 	states    *podStates
 	roots     rootCAs
 	audiences apiAudiences
-	// references tracks which objects that pods refer to are in the provider; prioritize has one of them copied before others.
+	// references tracks the referenced objects of pods in the provider; prioritize has a referenced object copied before others.
 	references referenceWaits
 	prioritize func(kind string, pair multicluster.Pair, name string)
 }
@@ -128,7 +128,7 @@ func (k *podKind) gatherPod(item *multicluster.Item) (*podItem, error) {
 	return it, k.gatherTokens(it)
 }
 
-// desiredPatch returns the patch of the VirtualNode, and a generation that it is at least from: a generation too old costs one more
+// desiredPatch returns the patch of the VirtualNode, and the generation of the patch or an earlier one: a generation too old costs one more
 // comparison of the ShadowPod, a generation too new would miss a change for good.
 func (k *podKind) desiredPatch() (generation int64, patch *offv1beta1.OffloadingPatch) {
 	generation = k.generation()
@@ -244,8 +244,8 @@ func (k *podKind) terminatePod(ctx context.Context, it *podItem) error {
 		}
 		return nil
 	}
-	// The grace period of a terminating pod cannot be extended, so that comes first. Otherwise the ShadowPod is deleted first: the
-	// provider would recreate the pod of a ShadowPod that stays.
+	// The grace period of a terminating pod cannot be extended: an extension comes before the deletion. Otherwise the ShadowPod is deleted first:
+	// the provider would recreate the pod of a remaining ShadowPod.
 	grace, change := translate.Grace(it.local, it.remote)
 	steps := []func(context.Context, *podItem) error{k.removeShadow}
 	forward := func(ctx context.Context, it *podItem) error { return forwardGrace(ctx, it, grace) }
@@ -263,7 +263,7 @@ func (k *podKind) terminatePod(ctx context.Context, it *podItem) error {
 	return nil
 }
 
-// writeEnd gives a pod that is about to be removed its final phase: without that, its finalizers may never be removed.
+// writeEnd gives a pod its final phase before the removal: without a final phase, finalizers may never be removed.
 func writeEnd(ctx context.Context, c client.Client, local *corev1.Pod) error {
 	want := local.DeepCopy()
 	want.Status = translate.Deleted(local)
@@ -282,8 +282,8 @@ func forwardGrace(ctx context.Context, it *podItem, grace int64) error {
 	return nil
 }
 
-// finishPod handles pods that have ended, which never run again: in the provider nothing may continue or start again either. The
-// provider would start again a pod that was removed before its end was written into the ShadowPod.
+// finishPod handles ended pods, to be never run again: in the provider nothing may continue or start again either. The
+// provider would restart a pod removed before its end was written into the ShadowPod.
 func (k *podKind) finishPod(ctx context.Context, it *podItem) error {
 	k.states.withState(it.local, func(m *podState) { m.tokens, m.end = tokenMemory{}, nil })
 	switch {
@@ -300,7 +300,7 @@ func (k *podKind) finishPod(ctx context.Context, it *podItem) error {
 	return k.removeShadow(ctx, it)
 }
 
-// goesOn waits for the cache if the remote pod has ended: deleting its ShadowPod would delete the pod too, and its logs.
+// goesOn waits for the cache if the remote pod has ended: deleting the ShadowPod would delete the pod and its logs.
 func (it *podItem) goesOn(ctx context.Context) error {
 	live := &corev1.Pod{}
 	err := it.Remote.Client().Get(ctx, types.NamespacedName{Namespace: it.Pair.Remote, Name: it.Name}, live)
@@ -336,7 +336,7 @@ func (k *podKind) offloadPod(ctx context.Context, it *podItem) error {
 
 func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 	if it.shadow != nil {
-		k.states.restartWait(it.local) // the ShadowPod may be recreated, such as with its namespace
+		k.states.restartWait(it.local) // the ShadowPod may be recreated, for example with its namespace
 		if k.isUpToDate(it, it.shadow) {
 			return nil
 		}
@@ -391,7 +391,7 @@ func (k *podKind) applyShadow(ctx context.Context, it *podItem) error {
 	return nil
 }
 
-// recordOmitted records what files of the downward API leave out, when that changes.
+// recordOmitted records omissions in files of the downward API when they change.
 func (k *podKind) recordOmitted(it *podItem) {
 	in := translate.Input{Target: it.target, Pod: it.local, Route: it.route}
 	omitted := in.OmittedInFiles()
@@ -432,7 +432,7 @@ func (k *podKind) recordAccess(it *podItem) {
 	}
 }
 
-// hasLater reports whether a pod has fields that no ShadowPod is created with, and that are applied afterwards.
+// hasLater reports whether a pod has fields that are not part of a new ShadowPod and applied afterwards.
 func hasLater(local *corev1.Pod) bool { return len(local.Spec.EphemeralContainers) > 0 }
 
 // applyShadowPod makes the ShadowPod match the local pod, and returns the resulting metadata, nil if it matched already.

@@ -27,7 +27,7 @@ type podStates struct {
 	batch time.Time
 }
 
-// podState is the state of one local pod; another pod of the same name gets a new one.
+// podState is the state of one local pod; another pod of the same name gets a new state.
 type podState struct {
 	uid types.UID
 	// since is when the pod was first about to be sent, and both clusters answered; zero while it has a ShadowPod.
@@ -66,12 +66,12 @@ func (m *podStates) withState(local *corev1.Pod, use func(*podState)) {
 	use(known)
 }
 
-// restartWait restarts the time that a pod may wait for its references, at the next attempt.
+// restartWait restarts, at the next attempt, the time that a pod may wait for its references.
 func (m *podStates) restartWait(local *corev1.Pod) {
 	m.withState(local, func(known *podState) { known.since = time.Time{} })
 }
 
-// endOf returns the end of a pod that the cache does not show yet, nil if there is none.
+// endOf returns the end of a pod, missing in the cache, or nil.
 func (m *podStates) endOf(local *corev1.Pod) (end *corev1.PodStatus) {
 	m.withState(local, func(known *podState) { end = known.end })
 	return end
@@ -106,7 +106,7 @@ func (m *podStates) forgetPod(local types.NamespacedName) {
 	delete(m.pods, local)
 }
 
-// A ShadowPod is compared with its pod only if one of its inputs changed, which keeps a burst of pods cheap.
+// A ShadowPod is compared with its pod only after a change of an input: a burst of pods stays cheap.
 
 var seed = maphash.MakeSeed()
 

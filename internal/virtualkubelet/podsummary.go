@@ -14,7 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// podStats are the fields of the statistics of a pod that are read; all others are copied.
+// podStats are the interpreted fields of the statistics of a pod; all others are copied.
 type podStats struct {
 	PodRef struct {
 		Name      string    `json:"name"`

@@ -44,8 +44,8 @@ func newProvider(conn *multicluster.Conn, logger logr.Logger) (*providerProxy, e
 	return &providerProxy{conn: conn, base: base, log: logger}, nil
 }
 
-// forwarded are the headers that belong to the request itself. Above all the credentials with which the local API
-// server authenticated are not forwarded.
+// forwarded are the headers of the request itself. Above all, the credentials with which the local API server
+// authenticated are not forwarded.
 var forwarded = []string{
 	"Accept", "Accept-Encoding", "Connection", "Upgrade", "User-Agent", "X-Stream-Protocol-Version",
 	"Sec-Websocket-Extensions", "Sec-Websocket-Key", "Sec-Websocket-Protocol", "Sec-Websocket-Version",
@@ -86,7 +86,7 @@ func (p *providerProxy) forwardRequest(w http.ResponseWriter, req *http.Request,
 const dialTimeout = 15 * time.Second
 
 // newTransport makes one connection, for one request: a slow reader delays no other request, least of all our watches, and
-// new credentials interrupt no stream. It keeps to HTTP/1.1, which streams need.
+// new credentials interrupt no stream. Streams need HTTP/1.1.
 func (p *providerProxy) newTransport() (http.RoundTripper, error) {
 	cfg := p.conn.StreamConfig()
 	config, err := cfg.TransportConfig()
@@ -105,7 +105,7 @@ func (p *providerProxy) newTransport() (http.RoundTripper, error) {
 }
 
 const (
-	// maxMetrics is the maximum size of a page of metrics in bytes: that of cAdvisor has 200 MiB for ten thousand pods. It is never held as a whole.
+	// maxMetrics is the maximum size of a page of metrics in bytes: cAdvisor's page for ten thousand pods has 200 MiB. A page is never held as a whole.
 	maxMetrics = 256 << 20
 	// metricsTimeout limits a scrape. Clients wait less.
 	metricsTimeout = 60 * time.Second
@@ -167,7 +167,7 @@ func (l *limitedPage) Read(into []byte) (int, error) {
 	return n, err
 }
 
-// refusedMetrics returns why a page of metrics is not served. Without the metric agent, or while no kubelet lets it read, there are no metrics.
+// refusedMetrics returns why a page of metrics is not served. Without the metric agent, or while no kubelet lets the agent read, there are no metrics.
 func refusedMetrics(resp *http.Response) error {
 	text := resp.Status
 	if body, err := io.ReadAll(io.LimitReader(resp.Body, maxError)); err == nil && len(body) > 0 && resp.StatusCode >= http.StatusBadRequest {
@@ -205,7 +205,7 @@ var errRedirects = errors.New("its API server sends us elsewhere, which is not f
 const maxError = 64 << 10
 
 // stripHeaders converts an error of the provider's API server to the form of a kubelet, a line of text: the local API
-// server shows it to the user as it is. Clients of streams accept the other form too.
+// server shows the line to the user unchanged. Clients of streams accept the other form too.
 func stripHeaders(resp *http.Response) error {
 	switch {
 	case resp.StatusCode >= 300 && resp.StatusCode < 400:

@@ -30,7 +30,7 @@ import (
 // publishedIPs tracks the addresses under which gateways publish other addresses to peers.
 type publishedIPs struct {
 	client client.Client
-	// installation is the namespace in which an IP may be that of the API server.
+	// installation is the namespace in which an IP may be the API server's.
 	installation string
 	// changed is called for each namespace whose addresses changed.
 	changed func(namespace string)
@@ -45,7 +45,7 @@ type publishedIPs struct {
 }
 
 func setupPublishedIPs(ctx context.Context, mgr ctrl.Manager, s *publishedIPs) error {
-	// Slices are reflected only after this cache has synced, so that a restart removes no endpoint.
+	// Slices are reflected only after this cache has synced: a restart must not remove an endpoint.
 	if _, err := mgr.GetCache().GetInformer(ctx, &ipamv1alpha1.IP{}, cache.BlockUntilSynced(false)); err != nil {
 		return fmt.Errorf("watching the IPs: %w", err)
 	}
@@ -57,7 +57,7 @@ func setupPublishedIPs(ctx context.Context, mgr ctrl.Manager, s *publishedIPs) e
 	return nil
 }
 
-// publishDelay is how long the first change of IPs waits for others: the pods of a Service get theirs together, and there may be thousands.
+// publishDelay is the wait after the first change of IPs for further changes: the pods of a Service, possibly thousands, get IPs together.
 const publishDelay = 100 * time.Millisecond
 
 // allAtOnce enqueues one request for all changes within publishDelay.
@@ -71,7 +71,7 @@ func allAtOnce() handler.Funcs {
 	}
 }
 
-// translationChanged filters out updates of an IP that change no translation, as those of labels and conditions.
+// translationChanged filters out updates of an IP without a changed translation, for example of labels and conditions.
 func translationChanged(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld.(*ipamv1alpha1.IP), e.ObjectNew.(*ipamv1alpha1.IP)
 	was, wasReady, _ := plan.AliasOf(before)
@@ -169,7 +169,7 @@ func (s *publishedIPs) Reconcile(ctx context.Context, _ reconcile.Request) (reco
 }
 
 // publishedAddresses returns, for each namespace, the published addresses of the addresses in its IPs. Gateways rank the IPs of all
-// namespaces: if several name one address, all their namespaces get the one alias that is translated.
+// namespaces: if several IPs name one address, all their namespaces get the one translated alias.
 func publishedAddresses(ips []ipamv1alpha1.IP) map[string]map[netip.Addr]netip.Addr {
 	var all []plan.TranslatedIP
 	for i := range ips {

@@ -23,18 +23,18 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// A pod is sent when its ConfigMaps and Secrets are in the provider at least as they were when the pod was created, without those
-// deleted by then: with an optional object that comes later, or an old one, the pod would run with another configuration than a local
-// one, without any sign of it.
+// A pod is sent when its ConfigMaps and Secrets are in the provider, in their state at the creation of the pod or later. Objects
+// deleted by then do not count. With a late optional object, or an old object, the pod would run with another configuration than a
+// local pod, without any sign.
 
 const (
-	// reasonNotReflectedYet is the reason of the event on a pod that is sent before its references.
+	// reasonNotReflectedYet is the reason of the event on a pod sent before its references.
 	reasonNotReflectedYet = "ReferencesNotReflected"
-	// referenceDelay is the minimum interval of comparisons of an object, for all pods that wait for it, and maxReferenceDelay the
+	// referenceDelay is the minimum interval of comparisons of an object, for all waiting pods together, and maxReferenceDelay the
 	// maximum, for pods that have waited for long.
 	referenceDelay    = 100 * time.Millisecond
 	maxReferenceDelay = 2 * time.Second
-	// referenceTimeout is how long a pod waits for all objects that it refers to.
+	// referenceTimeout is how long a pod waits for all referenced objects.
 	referenceTimeout = 30 * time.Second
 	// maxRememberedReferences limits the state of objects that no pod waits for any more.
 	maxRememberedReferences = 10000
@@ -63,13 +63,13 @@ type referenceWaits struct {
 
 // comparison is the state of one object.
 type comparison struct {
-	// begun is the start of the last comparison, and equal the start of the last one that found the copy equal.
+	// begun is the start of the last comparison, and equal the start of the last comparison with an equal copy.
 	begun, equal time.Time
-	// comparing: one pod compares for all. The others wait without a worker.
+	// comparing: one pod compares for all. Other pods wait without a worker.
 	comparing bool
 }
 
-// awaitReference returns how long a pod, waiting since a time, waits for its retry; 0 means that the copy was found equal since.
+// awaitReference returns the delay of the next attempt for a pod that waits since a time; 0 means that the copy was found equal since.
 func (r *referenceWaits) awaitReference(of reference, since, now time.Time, isEqual func() (bool, error)) (time.Duration, error) {
 	remaining, compare := r.nextAttempt(of, since, now)
 	if !compare {
@@ -135,7 +135,7 @@ func (k *podKind) awaitReferences(ctx context.Context, it *podItem) error {
 }
 
 // awaitCopies is awaitReferences with the comparison as a parameter. The time counts from the first attempt to send the pod at which
-// both clusters answer: it restarts if one does not, or if there was a ShadowPod meanwhile.
+// both clusters answer. The time restarts if a cluster does not answer, or if there was a ShadowPod meanwhile.
 func (k *podKind) awaitCopies(local *corev1.Pod, refs []reference, isCopied func(reference) (bool, error)) error {
 	now, since, first, again := k.states.now(), time.Time{}, false, false
 	k.states.withState(local, func(m *podState) {
@@ -169,7 +169,7 @@ func (k *podKind) awaitCopies(local *corev1.Pod, refs []reference, isCopied func
 		if !equal {
 			missing, wait = append(missing, ref.String()), max(wait, remaining)
 		}
-		// Each pod does so once, and of all waiting pods the comparing one as its wait doubles: an object that the provider refuses is not
+		// Each pod prioritizes an object once, and the comparing pod again as its wait doubles: an object refused by the provider is not
 		// tried more often.
 		if remaining > 0 && (first || again && compared) {
 			k.prioritize(ref.kind, ref.pair, ref.name)
@@ -203,8 +203,8 @@ func (k *podKind) referencesOf(it *podItem) []reference {
 	return out
 }
 
-// isCopied reports whether no wait is needed: the copy has all of the object and no more of ours, or an object that does not exist
-// locally or is not copied has no copy. A foreign object of that name in the provider is left alone.
+// isCopied reports whether no wait is needed: the copy has all of the object and no more of ours, or an object missing
+// locally or not copied has no copy. A foreign object of the same name in the provider is left alone.
 func (k *podKind) isCopied(ctx context.Context, it *podItem, ref reference) (bool, error) {
 	remoteKey := client.ObjectKey{Namespace: ref.pair.Remote, Name: ref.name}
 	localKey := client.ObjectKey{Namespace: ref.pair.Local, Name: ref.name}
@@ -235,7 +235,7 @@ func compareCopy[T client.Object](ctx context.Context, it *podItem, localKey, re
 	}
 	switch err := it.Remote.Client().Get(ctx, remoteKey, remote); {
 	case apierrors.IsForbidden(err):
-		return true, nil // an older provider, or one that accepts copies but denies reading them
+		return true, nil // an older provider, or a provider that accepts copies but denies reading them
 	case apierrors.IsNotFound(err):
 		return !copied, nil
 	case err != nil:

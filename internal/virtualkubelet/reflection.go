@@ -27,7 +27,7 @@ import (
 )
 
 // copyKind reflects the objects of one kind (ConfigMap, Secret, Ingress, Service): L is the local kind and R the kind of the
-// copies, mostly the same one. The functions hold what is particular to the kind.
+// copies, mostly the same. The functions hold the differences between kinds.
 type copyKind[L, R client.Object] struct {
 	// name of the kind, for logs and metrics; component is the source component of its events.
 	name, component string
@@ -50,7 +50,7 @@ type copyKind[L, R client.Object] struct {
 	localName  func(t translate.Target, remote string) string
 	// allows overrides the policy if decided; nil never does.
 	allows func(it *multicluster.Item, obj L) (allowed, decided bool, err error)
-	// silent suppresses the event of objects that are not reflected: another component records it.
+	// silent suppresses the event of objects that are not reflected: another component records the event.
 	silent bool
 	// uses lists the objects of this kind that a pod refers to; nil if pods refer to none.
 	uses func(spec *corev1.PodSpec) []string
@@ -85,7 +85,7 @@ func (c *copyKind[L, R]) engineKind() multicluster.Kind {
 		Remote: []multicluster.Source{remoteSource},
 	}
 	if c.reflection.Type == translate.UsedByPods {
-		// The local pods decide which objects are used: the provider's pods would let the provider choose what it gets.
+		// The local pods decide about used objects: with the provider's pods, the provider could choose objects to receive.
 		k.Local = append(k.Local, multicluster.Source{
 			Object: &corev1.Pod{}, Fields: "spec.nodeName!=", Members: true,
 			Keys: func(obj client.Object) []string { return c.uses(&obj.(*corev1.Pod).Spec) },
@@ -105,7 +105,7 @@ func (c *copyKind[L, R]) isUsed(ctx context.Context, it *multicluster.Item) (boo
 	if nodes[c.options.Node] || len(nodes) == 0 {
 		return nodes[c.options.Node], nil
 	}
-	// Not from a cache, which may lack a virtual node whose pods are cached already: no later watch event would correct that.
+	// Not from a cache: the cache may lack a virtual node of cached pods, and no later watch event would correct the decision.
 	var all offv1beta1.VirtualNodeList
 	if err := it.Local.Client().List(ctx, &all, client.InNamespace(c.options.TenantNamespace)); err != nil {
 		return false, fmt.Errorf("listing the virtual nodes: %w", err)
@@ -213,8 +213,8 @@ func (c *copyKind[L, R]) isAllowed(ctx context.Context, it *multicluster.Item, l
 	return c.reflection.Type.Allows(local, used), nil
 }
 
-// recordDisabled records that an object is not reflected if that is new: not for every object at each start, and not if most
-// objects are not meant to be reflected.
+// recordDisabled records that an object is not reflected if the object is new: not for every object at each start, and not if most
+// objects are excluded by design.
 func (c *copyKind[L, R]) recordDisabled(local L, exists bool) {
 	fresh := !local.GetCreationTimestamp().Time.Before(c.begun.Truncate(time.Second))
 	if !c.silent && c.reflection.Type != translate.UsedByPods && (exists || fresh) {
@@ -222,8 +222,8 @@ func (c *copyKind[L, R]) recordDisabled(local L, exists bool) {
 	}
 }
 
-// isOwned reads the remote object of that name past the cache, which lacks foreign objects, and reports whether it is ours:
-// applying would take a foreign object over.
+// isOwned reads the remote object of the same name past the cache and reports whether the object is ours: the cache lacks
+// foreign objects, and applying would take over a foreign object.
 func (c *copyKind[L, R]) isOwned(ctx context.Context, it *multicluster.Item, t translate.Target, want R) (bool, error) {
 	live := c.emptyCopy()
 	err := it.Remote.Client().Get(ctx, types.NamespacedName{Namespace: it.Pair.Remote, Name: want.GetName()}, live)
@@ -240,7 +240,7 @@ func (c *copyKind[L, R]) isOwned(ctx context.Context, it *multicluster.Item, t t
 // the end of either.
 const againDelay = 30 * time.Second
 
-// removeCopy deletes a copy: an orphan, whose local object is gone, one that is not allowed any more, or one to replace.
+// removeCopy deletes a copy: an orphan of a deleted local object, a copy not allowed any more, or a copy to replace.
 func (c *copyKind[L, R]) removeCopy(ctx context.Context, it *multicluster.Item, remote R) error {
 	if !remote.GetDeletionTimestamp().IsZero() {
 		return nil

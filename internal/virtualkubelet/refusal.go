@@ -24,8 +24,8 @@ import (
 )
 
 // The reasons that keep a pod from running in the provider are published on the local pod. A refusal is a condition, removed when the
-// pod is created; the messages of the provider's scheduler and nodes are in the conditions and the container statuses of the remote
-// pod, which are copied as they are. Each is recorded as an event when it begins.
+// pod is created. The messages of the provider's scheduler and nodes are in the conditions and the container statuses of the remote
+// pod, copied unchanged. Each is recorded as an event when it begins.
 
 const (
 	reasonRefused       = "OffloadingRefused"
@@ -51,8 +51,8 @@ func (k *podKind) refusePod(ctx context.Context, it *podItem, why error) error {
 // versionInterval is the interval of checks whether the provider was upgraded.
 const versionInterval = 10 * time.Second
 
-// refuseVersion publishes on the pod that the provider's Kubernetes would drop a field of it. The pod does not fail: a pod of a DaemonSet
-// would be replaced by its like at once.
+// refuseVersion publishes on the pod that the provider's Kubernetes would drop a field of the pod. The pod does not fail: a failed pod of a
+// DaemonSet would be replaced by the same pod at once.
 func (k *podKind) refuseVersion(ctx context.Context, it *podItem, why string) error {
 	text := kube.Note(fmt.Sprintf("cluster %q is too old for the pod: %s", k.options.Provider, why))
 	if err := k.markRefused(ctx, it, reasonTooOld, text); err != nil {
@@ -134,7 +134,7 @@ func (k *podKind) recordProblems(it *podItem) {
 	}
 }
 
-// podProblem is one problem that keeps a pod from running. Its message changes while it lasts, its subject does not.
+// podProblem is one problem that keeps a pod from running. While the problem lasts, the message changes and the subject does not.
 type podProblem struct{ reason, what, message string }
 
 func podProblems(pod *corev1.Pod) []podProblem {

@@ -31,10 +31,10 @@ import (
 )
 
 // eventKind copies the provider's events about remote objects to the local objects. An event is never deleted: a local
-// event expires as its remote one does.
+// event expires like the remote event.
 type eventKind struct {
 	options Options
-	// node is the node of the pods that the events are about; empty for the objects that all nodes share.
+	// node is the node of the pods that the events are about; empty for the objects shared by all nodes.
 	node string
 	// objects are the involved kinds, by name of the kind.
 	objects map[string]involvedResource
@@ -57,7 +57,7 @@ type eventKind struct {
 type involvedResource struct {
 	apiVersion string
 	empty      func() client.Object
-	// local and remote are the sources of its objects, equal to those of the kind that copies it: so each is watched once.
+	// local and remote are the sources of the objects, equal to the sources of the copying kind: each is watched once.
 	local, remote []multicluster.Source
 	// localName and remoteName translate names; nil keeps the name.
 	localName, remoteName func(t translate.Target, name string) string
@@ -173,7 +173,7 @@ func (k *eventKind) engineKind() multicluster.Kind {
 	}
 	for name, about := range k.objects {
 		for _, source := range about.local {
-			// Events about an object that does not exist locally yet are copied when it does; its changes require nothing.
+			// Events about an object missing locally are copied when the object is created; changes of the object require nothing.
 			source.Key, source.Keys = func(obj client.Object) string { return involvedIn(name, obj.GetName()) }, nil
 			source.Members = true
 			out.Local = append(out.Local, source)
@@ -255,7 +255,7 @@ func (k *eventKind) syncItem(ctx context.Context, it *multicluster.Item) error {
 	return errors.Join(append(errs, k.bringTogether(ctx, it, key, r, own, current[r.commonName()]))...)
 }
 
-// gatherEvents reads the local object and its remote counterparts; it returns nil if the local object does not exist.
+// gatherEvents reads the local object and its remote counterparts, and returns nil if the local object does not exist.
 func (k *eventKind) gatherEvents(it *multicluster.Item, about involvedResource, kind, name string) (*returningEvents, error) {
 	t := k.options.targetIn(it.Pair.Remote)
 	r := &returningEvents{local: about.empty(), kind: kind, apiVersion: about.apiVersion, labels: eventLabels(t.Marks(), k.node), now: k.now()}
@@ -282,7 +282,7 @@ func (k *eventKind) gatherEvents(it *multicluster.Item, about involvedResource, 
 	return r, nil
 }
 
-// applyEvent creates a local event, or updates it at a limited rate. A foreign event of that name is left alone.
+// applyEvent creates a local event, or updates it at a limited rate. A foreign event of the same name is left alone.
 func (k *eventKind) applyEvent(ctx context.Context, it *multicluster.Item, want, current *corev1.Event) error {
 	if current == nil {
 		if !k.budget.TryAccept() {
@@ -314,7 +314,7 @@ func (k *eventKind) updateEvent(ctx context.Context, it *multicluster.Item, want
 	return nil
 }
 
-// ignoreLate ignores that the event exists already, which the cache will show, and that the namespace terminates.
+// ignoreLate ignores that the event exists already, to be shown by the cache, and that the namespace terminates.
 func ignoreLate(err error) error {
 	if apierrors.IsAlreadyExists(err) || apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause) {
 		return nil
@@ -322,7 +322,7 @@ func ignoreLate(err error) error {
 	return err
 }
 
-// bringTogether merges routine events into one, after a pause in which more may arrive.
+// bringTogether merges routine events into one, after a pause for further events.
 func (k *eventKind) bringTogether(ctx context.Context, it *multicluster.Item, key types.NamespacedName, r *returningEvents, own []string, current *corev1.Event) error {
 	source := corev1.EventSource{Component: podComponent, Host: k.options.Node}
 	want := r.mergeEvents(own, current, source)

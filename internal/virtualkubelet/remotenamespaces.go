@@ -102,8 +102,8 @@ func (t *remoteNamespaces) syncedPairs() []multicluster.Pair {
 	return out
 }
 
-// mappedRemote returns the remote namespace of a local one. The provider writes the status, so only names that the spec requests count:
-// otherwise the provider would get the objects of any namespace that it names.
+// mappedRemote returns the remote namespace of a local one. The provider writes the status: only names requested by the spec count.
+// Otherwise the provider would get the objects of any namespace named in the status.
 func (t *remoteNamespaces) mappedRemote(local string) (string, bool) {
 	return policy.TwinOf(&offv1beta1.NamespaceMap{
 		Spec:   offv1beta1.NamespaceMapSpec{DesiredMapping: t.desired},

@@ -24,7 +24,7 @@ import (
 	"liqo.io/liqo/internal/multicluster"
 )
 
-// resourceMetrics are the usages that metrics-server of the provider knows, for providers without a metric agent that can read kubelets.
+// resourceMetrics are the usages known to the provider's metrics-server, for providers without a metric agent that can read kubelets.
 type resourceMetrics struct {
 	// list returns the usages in a remote namespace.
 	list  func(ctx context.Context, namespace string) (podMetricsList, error)
@@ -128,7 +128,7 @@ func (s *podSummary) addContainer(c containerStats) {
 	s.Memory.WorkingSetBytes += c.Memory.WorkingSetBytes
 }
 
-// addUsage adds the CPU that a container used since the last time to its counter. A measurement is counted once, however often it is read.
+// addUsage adds a container's CPU usage since the last time to the container's counter. A measurement is counted once, however often it is read.
 func (r *resourceMetrics) addUsage(container containerKey, usage corev1.ResourceList, at time.Time, window time.Duration) podUsage {
 	out, known := r.used[container]
 	if at.After(out.at) {

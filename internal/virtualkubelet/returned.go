@@ -24,14 +24,14 @@ import (
 // together, in one event.
 var routine = []string{"Scheduled", "Pulling", "Pulled", "Created", "Started", "CreatedPod"}
 
-// returningEvents is one local object with the provider's events about it.
+// returningEvents is one local object with the provider's events about the object.
 type returningEvents struct {
 	local client.Object
 	// kind and apiVersion are those of the local object.
 	kind, apiVersion string
 	// remote are the UIDs of the present remote counterparts; events of previous objects of the name are old.
 	remote []types.UID
-	// begun reports whether the remote object is in operation, so that few further events are expected.
+	// begun reports whether the remote object is in operation: few further events are expected.
 	begun  bool
 	events []*corev1.Event
 	labels map[string]string
@@ -41,7 +41,7 @@ type returningEvents struct {
 // maxEventAge is the age from which the provider's events are ignored: local copies have expired, or soon will.
 const maxEventAge = 50 * time.Minute
 
-// singleEvents returns the provider's events that are copied individually, and commonEvents those that are merged: the newest, in order.
+// singleEvents returns the provider's events to copy individually, and commonEvents the events to merge: the newest, in order.
 func (r *returningEvents) singleEvents() []*corev1.Event { return r.relevantEvents(false) }
 func (r *returningEvents) commonEvents() []*corev1.Event { return r.relevantEvents(true) }
 
@@ -185,7 +185,7 @@ const shadowKind = "ShadowPod"
 const podKindName = "Pod"
 
 // eventLabels returns the labels that mark copied events and their owner: the virtual kubelet of the node, or,
-// for objects that all nodes share, the leader among the virtual kubelets.
+// for objects shared by all nodes, the leader among the virtual kubelets.
 func eventLabels(marks map[string]string, node string) map[string]string {
 	out := maps.Clone(marks)
 	if node != "" {

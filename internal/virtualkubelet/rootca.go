@@ -20,7 +20,7 @@ import (
 )
 
 // rootCAs tracks which remote namespaces have the certificate of this cluster's API server. In a new namespace the first pods would
-// precede it, and the remote kubelet would warn that they lack it. The zero value is ready for use.
+// precede the certificate, and the remote kubelet would warn. The zero value is ready for use.
 type rootCAs struct {
 	mu sync.Mutex
 	of map[multicluster.Pair]*rootCA
@@ -29,7 +29,7 @@ type rootCAs struct {
 // rootCA is the state of one remote namespace, guarded by the lock of rootCAs.
 type rootCA struct {
 	begun time.Time
-	// next is when a pod may query the provider, for all pods of the namespace. A pod that waits takes no worker from pods of
+	// next is when a pod may query the provider, for all pods of the namespace. A waiting pod takes no worker from pods of
 	// other namespaces.
 	next time.Time
 	// settled: no pod waits in this namespace any more.
@@ -39,7 +39,7 @@ type rootCA struct {
 const (
 	// rootCADelay is the interval of queries for the root CA, once for all pods of a namespace.
 	rootCADelay = 100 * time.Millisecond
-	// rootCATimeout is how long the first pods wait for it, and for one answer: the user may have excluded it from reflection.
+	// rootCATimeout is how long the first pods wait for the root CA, and for one answer: the user may have excluded it from reflection.
 	rootCATimeout = 3 * time.Second
 )
 
@@ -72,7 +72,7 @@ func awaitingRootCA(remaining time.Duration) error {
 	return kube.Wait(remaining, "the root CA is not in the provider yet")
 }
 
-// reserveQuery returns nil if no pod of the namespace waits any more, else how long the pod waits: 0 if it queries the provider,
+// reserveQuery returns nil if no pod of the namespace waits any more, else how long the pod waits. 0 tells the pod to query the provider,
 // while others wait.
 func (r *rootCAs) reserveQuery(pair multicluster.Pair, now time.Time) (known *rootCA, remaining time.Duration) {
 	r.mu.Lock()
@@ -101,7 +101,7 @@ func (r *rootCAs) Set(pairs []multicluster.Pair) {
 	maps.DeleteFunc(r.of, func(pair multicluster.Pair, _ *rootCA) bool { return !current.Has(pair) })
 }
 
-// awaitRootCA makes a new pod wait for the root CA that it mounts.
+// awaitRootCA makes a new pod wait for a mounted root CA.
 func (k *podKind) awaitRootCA(ctx context.Context, it *podItem) error {
 	if k.options.ConfigMaps.Workers <= 0 || !translate.UsesRootCA(it.local) {
 		return nil

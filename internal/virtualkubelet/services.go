@@ -46,8 +46,8 @@ func serviceKind(o Options, remote func(namespace string) (string, bool)) *copyK
 // neverChanges are the suffixes of an API server's refusals to change a value that is set already.
 var neverChanges = []string{": may not change once set", ": field is immutable"}
 
-// isFixed reports whether a change is refused only because one field is immutable. If the new value is also invalid, no new copy could
-// be created with it.
+// isFixed reports whether a change is refused only because one field is immutable. If the new value is also invalid, a new copy could
+// not be created either.
 func isFixed(refusal error, field string) bool {
 	status, ok := errors.AsType[*apierrors.StatusError](refusal)
 	if !ok || status.Status().Details == nil {
@@ -71,11 +71,11 @@ const (
 	shadowSliceKind = "ShadowEndpointSlice"
 )
 
-// sliceKind requests from the provider the endpoints of Services that do not run there.
+// sliceKind requests from the provider the endpoints of Services outside the provider.
 type sliceKind struct {
 	*copyKind[*discoveryv1.EndpointSlice, *offv1beta1.ShadowEndpointSlice]
 	// addresses returns the translation of local addresses for the provider, in slices of a namespace. Direct is whether the provider
-	// can translate those of other peers.
+	// can translate addresses of other peers.
 	addresses func(ctx context.Context, namespace string) (translate.Addresses, error)
 	// enqueue requests the reflection of one slice.
 	enqueue func(pair multicluster.Pair, name string)

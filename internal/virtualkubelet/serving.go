@@ -62,8 +62,8 @@ func newCertificates(
 	return nil, fmt.Errorf("unknown certificate type %q", kind)
 }
 
-// servingIssuer requests the certificate from a signer of the cluster, and renews it in time; until then the old one is served. The
-// key is kept in memory only: a new process, which may have another address, requests a new one, and no key is ever written to disk.
+// servingIssuer requests the certificate from a signer of the cluster, and renews it in time; until then the old certificate is served.
+// The key is kept in memory only: a new process, perhaps with another address, requests a new certificate, and no key is written to disk.
 type servingIssuer struct {
 	clients kubernetes.Interface
 	signer  string
@@ -165,7 +165,7 @@ func (i *servingIssuer) issueCertificate(ctx context.Context) (*tls.Certificate,
 	return &cert, nil
 }
 
-// selfSigned signs its own certificate, a new one before the old expires.
+// selfSigned signs its own certificate, and a new certificate before the old one expires.
 type selfSigned struct {
 	node string
 	ip   netip.Addr

@@ -112,7 +112,7 @@ func resourceKind(o Options, r ResourceReflection, kind schema.GroupVersionKind)
 // unknownDelay is the interval of lookups of a resource that this cluster does not have.
 const unknownDelay = 15 * time.Second
 
-// reflectResource copies one requested resource, from when this cluster has it. It has an engine of its own: a missing or
+// reflectResource copies one requested resource, once it exists in this cluster. The resource has a separate engine: a missing or
 // forbidden resource delays no other.
 func (p *process) reflectResource(ctx context.Context, r ResourceReflection) error {
 	for waiting := false; ; waiting = true {

@@ -13,7 +13,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// slimLocal reduces a pod of this node to the fields that tell whether it is reflected, and whether it ended: the engine caches all
+// slimLocal reduces a pod of this node to the fields that tell whether the pod is reflected, and whether it ended: the engine caches all
 // reflected pods, and the few others are read when reconciled.
 func slimLocal(obj any) (any, error) {
 	if pod, ok := obj.(*corev1.Pod); ok {
@@ -27,7 +27,7 @@ func slimLocal(obj any) (any, error) {
 	return obj, nil
 }
 
-// slimShadow drops the spec of a ShadowPod: almost always it is as created, which its metadata show.
+// slimShadow drops the spec of a ShadowPod: the spec is almost always as created, according to the metadata.
 var slimShadow = &multicluster.Transform{Apply: func(obj client.Object) {
 	obj.SetManagedFields(nil)
 	if shadow, ok := obj.(*offv1beta1.ShadowPod); ok {
@@ -35,8 +35,8 @@ var slimShadow = &multicluster.Transform{Apply: func(obj client.Object) {
 	}
 }}
 
-// slimRemote reduces a remote pod to the fields that are read: its status, its owner, the resources of its containers, and its
-// grace period. The rest of the spec is in its ShadowPod.
+// slimRemote reduces a remote pod to the fields in use: the status, the owner, the resources of the containers, and the
+// grace period. The rest of the spec is in the ShadowPod.
 var slimRemote = &multicluster.Transform{Apply: func(obj client.Object) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

@@ -32,7 +32,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Start runs all that needs the provider, once this replica is the leader and there is a kubeconfig.
+// Start runs the parts that need the provider, once this replica is the leader and a kubeconfig exists.
 func (p *process) Start(ctx context.Context) error {
 	serveKubelet, err := p.openKubelet(ctx)
 	if err != nil {
@@ -99,9 +99,9 @@ func (p *process) runConnected(ctx context.Context) error {
 // settleInterval is the polling interval of awaitSync.
 const settleInterval = 50 * time.Millisecond
 
-// awaitSync waits until the pods of all remote namespaces are synced: before, the Node stays as ready as it was. The wait is
-// limited, because one namespace that cannot be read must not take the node from all others, and does not include events,
-// which a provider may deny.
+// awaitSync waits until the pods of all remote namespaces are synced: before, the readiness of the Node stays unchanged. The wait is
+// limited, because one unreadable namespace must not take the node from all others. The wait excludes events, because a provider may
+// deny them.
 func (p *process) awaitSync(ctx context.Context, engine *multicluster.Engine) {
 	ctx, cancel := context.WithTimeout(ctx, p.options.NodeLeaseDuration/2)
 	defer cancel()
@@ -131,7 +131,7 @@ func (p *process) meetClusters() error {
 	return nil
 }
 
-// These limits bound the local writes that the provider can cause. Thousands of pods that start at once stay below.
+// These limits bound the local writes that the provider can cause. Thousands of pods starting at once stay below.
 const writeRate, writeBurst = 512 << 10, 256 << 20
 
 // minObjectSize is the least average size of the provider's objects in the cache: a full cache of smaller ones takes more memory
@@ -188,7 +188,7 @@ func (p *process) runShared(ctx context.Context) error {
 	return group.Wait()
 }
 
-// whileFit waits until the provider accepts this virtual node's credentials, and then runs do for as long as it does: the
+// whileFit waits until the provider accepts this virtual node's credentials, and then runs do while they are accepted: the
 // credentials of the other virtual nodes may be valid when ours are not.
 func (p *process) whileFit(ctx context.Context, do func(context.Context) error) error {
 	ctx, stop := context.WithCancel(ctx)
@@ -245,8 +245,8 @@ func (p *process) leaderIdentity() string {
 	return p.options.Node + "/" + cmp.Or(p.options.PodName, host)
 }
 
-// openKubelet opens the port of the kubelet API, before its address is published, and returns the function that serves it: from the
-// first moment on, so that logs of running pods can be read even while the provider is being reconnected.
+// openKubelet opens the port of the kubelet API, before its address is published, and returns the function that serves the port. The port
+// is served from the first moment on: logs of running pods can be read even while the provider is being reconnected.
 func (p *process) openKubelet(ctx context.Context) (serveIt func(context.Context) error, err error) {
 	listener, err := p.listenKubelet(ctx)
 	if err != nil {
@@ -347,7 +347,7 @@ func (p *process) listRemote(ctx context.Context) (localPods, error) {
 	return pods, nil
 }
 
-// The metrics that dashboards of the original use. Those of the engine say more, by kind and peer.
+// Metrics for dashboards of the original. The metrics of the engine say more, by kind and peer.
 var (
 	reflectionLabels = []string{"namespace", "reflector_resource", "cluster_id", "node_name"}
 

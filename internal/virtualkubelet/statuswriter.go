@@ -19,27 +19,27 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Status writes are debounced and deduplicated. Each status of a local pod has a due time, until which it is not written: the item is queued for that time, and the status
-// is translated again then. Ends of pods are due at once.
+// Status writes are debounced and deduplicated. A status of a local pod is not written before its due time: the item is queued until then, and the
+// status is translated again. Ends of pods are due at once.
 
 const (
 	// startDelay delays a "starting" status: mostly the "running" status follows before a client could read the first, and
 	// one write is half of two.
 	startDelay = time.Second
-	// batchInterval is the time between two batches of statuses. A status may be late by it, and pods that trickle in cost
+	// batchInterval is the time between two batches of statuses. A status may be late by this interval, and pods that trickle in cost
 	// much less: the controllers write the status of their ReplicaSet and of its Deployment once for each batch, not for
 	// each pod.
 	batchInterval = 500 * time.Millisecond
 )
 
-// writtenStatus is the last written status: the pod version it was applied to, its digest, and the resulting version.
+// writtenStatus is the last written status: the pod version before the write, the digest of the status, and the resulting version.
 type writtenStatus struct {
 	onto, version string
 	digest        uint64
 }
 
 // writeStatus writes the status and the labels of want, a copy of local, unless local has them already, or will from a write in
-// flight. It returns the time until the write if that is not due yet, else 0.
+// flight. The result is the time until the write if the write is not due yet, else 0.
 func (m *podStates) writeStatus(ctx context.Context, c client.Client, local, want *corev1.Pod, starting bool) (after time.Duration, err error) {
 	same, err := sameStatus(local, want)
 	if err != nil {
@@ -75,8 +75,8 @@ func (m *podStates) writeStatus(ctx context.Context, c client.Client, local, wan
 	return 0, nil
 }
 
-// untilDue returns the time until a changed status is due, and begins the next batch if it is due now. The first status after a
-// silence does not wait, and each later one waits once: a status that missed its turn is due at once.
+// untilDue returns the time until a changed status is due, and begins the next batch if the status is due now. The first status after a
+// silence does not wait, and each later status waits once: a status that missed its turn is due at once.
 func (m *podStates) untilDue(local *corev1.Pod, starting bool) (remaining time.Duration) {
 	now := m.now()
 	m.withState(local, func(known *podState) {

@@ -25,9 +25,9 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// A pod in the provider authenticates to this cluster's API server with tokens of its own ServiceAccount, which are bound to the local
-// pod: they are invalid once the pod is deleted. They are requested before the ShadowPod is created, so that a pod whose account gets
-// none is not started, and sent when the ShadowPod exists, because it owns their Secret.
+// A pod in the provider authenticates to this cluster's API server with tokens of its own ServiceAccount, bound to the local
+// pod: the tokens are invalid once the pod is deleted. Tokens are requested before the ShadowPod is created, because a pod without tokens
+// for its account must not start. Tokens are sent when the ShadowPod exists: it owns their Secret.
 
 const (
 	// reasonNoToken is the condition reason of a pod whose account gets no token.
@@ -38,7 +38,7 @@ const (
 	// on their renewal, and on the first pod of an owner that has any.
 	reasonTokensFailed = "FailedSATokensReflection"
 	reasonTokensSent   = "SuccessfulSATokensReflection"
-	// reasonNoWay is the reason of the event on a pod that is created while it cannot reach the API server.
+	// reasonNoWay is the reason of the event on a pod created without a route to the API server.
 	reasonNoWay = "APIServerUnreachable"
 
 	// renewalInterval is the interval of checks for tokens to renew. A fifth of their lifetime is left then.
@@ -89,7 +89,7 @@ func (k *podKind) gatherTokens(it *podItem) error {
 // asksForTokens reports whether tokens are to be sent with the pod.
 func (it *podItem) asksForTokens() bool { return len(it.target.TokenRequests(it.local)) > 0 }
 
-// readRoute decides how a pod that is to be created reaches the API server of this cluster, and has its tokens issued.
+// readRoute decides how a new pod reaches the API server of this cluster, and has the pod's tokens issued.
 func (k *podKind) readRoute(ctx context.Context, it *podItem) error {
 	route, works, err := k.route(ctx)
 	switch {
@@ -107,7 +107,7 @@ func (k *podKind) readRoute(ctx context.Context, it *podItem) error {
 	return k.issueTokens(ctx, it)
 }
 
-// apiAudiences are the default audiences of this cluster's API server. They are learned from a token that it issued.
+// apiAudiences are the default audiences of this cluster's API server, learned from an issued token.
 type apiAudiences struct {
 	mu    sync.Mutex
 	names []string
@@ -160,8 +160,8 @@ func (k *podKind) requestToken(ctx context.Context, it *podItem, requested trans
 	return request, nil
 }
 
-// renewLate handles a pod that was created while no path led to the API server, once a path does. A pod that the provider
-// refuses is requested again, with its tokens; others keep their projections, and an event records that.
+// renewLate handles a pod created while no path led to the API server, once a path exists. A pod refused by the provider is
+// requested again, with its tokens; others keep their projections, with an event.
 func (k *podKind) renewLate(ctx context.Context, it *podItem) error {
 	if it.shadow == nil || translate.RouteOf(it.shadow) != nil || !it.asksForTokens() ||
 		translate.AccessOf(it.local, &translate.APIServerRoute{}) != translate.AccessConsumer {
@@ -169,7 +169,7 @@ func (k *podKind) renewLate(ctx context.Context, it *podItem) error {
 	}
 	route, _, err := k.route(ctx)
 	if route == nil || kube.IsWait(err) {
-		return nil // a watch shows when there is one
+		return nil // a watch shows a new route
 	}
 	if err != nil {
 		return err
@@ -216,7 +216,7 @@ func (k *podKind) issueTokens(ctx context.Context, it *podItem) error {
 	return nil
 }
 
-// placeForTokens checks that no foreign Secret has the name: otherwise the pod would be created without its tokens, and never start.
+// placeForTokens checks that no foreign Secret has the name: otherwise the pod would be created without tokens, and never start.
 func (k *podKind) placeForTokens(ctx context.Context, it *podItem) error {
 	if it.tokens != nil {
 		return nil
@@ -232,7 +232,7 @@ func (k *podKind) placeForTokens(ctx context.Context, it *podItem) error {
 	return k.maySend(it, live)
 }
 
-// maySend checks that the existing Secret of that name is a token Secret of this node; its error says what to do if not.
+// maySend checks that the existing Secret of the same name is a token Secret of this node; the error says what to do if not.
 func (k *podKind) maySend(it *podItem, live metav1.Object) error {
 	if it.target.OwnsPod(live) && translate.IsSentToken(live) {
 		return nil
@@ -248,7 +248,7 @@ type tokenError struct{ error }
 
 func (e *tokenError) Unwrap() error { return e.error }
 
-// refuseToken writes to the status of a pod that is not started why: its account gets no token, or the name of its Secret is taken.
+// refuseToken writes the reason to the status of a pod that is not started: the account gets no token, or the name of the Secret is taken.
 func (k *podKind) refuseToken(ctx context.Context, it *podItem, why error) error {
 	reason := ""
 	if taken, _ := kube.InvalidReason(why); taken == reasonNoPlace {
@@ -358,8 +358,8 @@ func (k *podKind) writeTokens(ctx context.Context, it *podItem, shadow metav1.Ob
 	return nil
 }
 
-// keepFiles adds to the Secret of a running pod empty values of tokens that are not sent any more, or have no projection in the pod: the
-// kubelet does not update a volume that lacks one file.
+// keepFiles adds to the Secret of a running pod empty values of tokens that are no longer sent, or have no projection in the pod: the
+// kubelet does not update a volume with a missing file.
 func (it *podItem) keepFiles(secret *corev1.Secret) *corev1.Secret {
 	if it.made != nil {
 		return secret

@@ -17,7 +17,7 @@ type podUsage struct {
 	at          time.Time
 }
 
-// usageSums adds up the CPU of the pods of this node to a counter that, like that of a real node, never falls when pods go. The zero value is
+// usageSums adds up the CPU of the pods of this node to a counter. As on a real node, the counter never falls when pods go. The zero value is
 // ready for use. Several clients scrape this node, and the agent's pages may come out of order.
 type usageSums struct {
 	mu   sync.Mutex
@@ -26,7 +26,7 @@ type usageSums struct {
 	last map[types.NamespacedName]podUsage
 }
 
-// resetUsage forgets all, if what follows has nothing to do with what was before.
+// resetUsage forgets all usage: the following figures are unrelated to the previous ones.
 func (u *usageSums) resetUsage() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
@@ -36,7 +36,7 @@ func (u *usageSums) resetUsage() {
 // leastUsage is reported instead of zero, which metrics-server takes for a missing figure: a node without pods would have none.
 const leastUsage = 1e-9
 
-// addUsage takes the present usage of pods, and returns that of the node. pods are all pods of the node: the usage of others is forgotten.
+// addUsage takes the present usage of pods, and returns the usage of the node. pods are all pods of the node: the usage of other pods is forgotten.
 func (u *usageSums) addUsage(usage map[types.NamespacedName]podUsage, pods localPods, now time.Time) podUsage {
 	u.mu.Lock()
 	defer u.mu.Unlock()

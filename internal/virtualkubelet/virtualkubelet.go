@@ -65,7 +65,7 @@ type process struct {
 	localCluster, remoteCluster *kube.Cluster
 	// broadcaster takes the events of all components.
 	broadcaster record.EventBroadcaster
-	// pods is the engine that reflects the pods, nil until there is a kubeconfig.
+	// pods is the engine that reflects the pods, nil until a kubeconfig exists.
 	pods atomic.Pointer[multicluster.Engine]
 	// shared is the engine that reflects the shared objects of the provider's virtual nodes, nil until this process was the leader once.
 	shared atomic.Pointer[multicluster.Engine]
@@ -200,7 +200,7 @@ func (p *process) answerProbes() (stop func()) {
 	}
 }
 
-// managerOptions restricts every cache to the objects of this node, and so the permissions that this process needs.
+// managerOptions restricts every cache, and thereby the permissions of this process, to the objects of this node.
 func managerOptions(o Options, secret string) kube.ManagerOptions {
 	named := func(name string) fields.Selector { return fields.OneTermEqualSelector("metadata.name", name) }
 	tenant := map[string]cache.Config{o.TenantNamespace: {}}
@@ -328,7 +328,7 @@ func (p *process) lookAtSlicesOf(namespace string) {
 	}
 }
 
-// newBroadcaster returns the broadcaster of events. Its queues are long even with few users: all components share one.
+// newBroadcaster returns the broadcaster of events. The queues are long even with few users: all components share one broadcaster.
 func (p *process) newBroadcaster(ctx context.Context) record.EventBroadcaster {
 	broadcaster := record.NewBroadcaster(record.WithContext(ctx))
 	broadcaster.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: p.clients.CoreV1().Events(corev1.NamespaceAll)})
@@ -357,7 +357,7 @@ func (p *process) pingProvider(ctx context.Context) error {
 // maxCheckedNamespaces is how many remote namespaces are checked at most: all have to answer within the time of one ping.
 const maxCheckedNamespaces = 3
 
-// mayWork lists the objects that the reflection reads, in one remote namespace after the other until one answers: a provider that
+// mayWork lists the objects read by the reflection, in one remote namespace after the other until one answers: a provider that
 // revoked our permissions still answers pings, and established watches go on for minutes.
 func (p *process) mayWork(ctx context.Context) error {
 	var refused error

@@ -53,8 +53,8 @@ func isToken(s corev1.VolumeProjection) bool { return s.ServiceAccountToken != n
 // isCredential includes certificates: they too would be the provider's, for an account that the pod does not know.
 func isCredential(s corev1.VolumeProjection) bool { return isToken(s) || s.PodCertificate != nil }
 
-// addTokenAccess sets the ServiceAccount, and, unless it is the provider's, removes every source that would let the pod send a token
-// to the provider's API server.
+// addTokenAccess sets the ServiceAccount. Unless the ServiceAccount is the provider's, every source is removed that would let the pod send a
+// token to the provider's API server.
 func addTokenAccess(spec *corev1.PodSpec, in Input) {
 	access := AccessOf(in.Pod, in.Route)
 	showNamespace(spec, in)
@@ -77,7 +77,7 @@ func addTokenAccess(spec *corev1.PodSpec, in Input) {
 	}
 }
 
-// localizeVolume projects tokens from the Secret that they are sent in, or removes them, and lets the other sources of a volume
+// localizeVolume projects tokens from the Secret with the sent tokens, or removes them, and lets the other sources of a volume
 // keep this cluster's values.
 func localizeVolume(v *corev1.Volume, in Input) {
 	if v.ConfigMap != nil {
@@ -115,8 +115,8 @@ func (t Target) localizeConfigMap(ref *corev1.LocalObjectReference) {
 	ref.Name = t.ConfigMapName(ref.Name)
 }
 
-// ConfigMapName returns the remote name of a ConfigMap. Every namespace has its cluster's own root CA under a fixed name, so
-// ours needs another one.
+// ConfigMapName returns the remote name of a ConfigMap. Every remote namespace has the provider's root CA under a fixed name, and
+// our root CA needs another name.
 func (t Target) ConfigMapName(local string) string {
 	if local == rootCAConfigMap {
 		return names.RootCA(string(t.Origin))

@@ -72,8 +72,8 @@ func (in Input) toTwin(a *corev1.PodAntiAffinity) {
 	}
 }
 
-// likeMe matches the pods of the same workload on one machine: those with the labels that the annotation lists, or else with the
-// labels of this pod that are not unique to it.
+// likeMe matches the pods of the same workload on one machine: pods with the labels listed in the annotation, or else with the
+// labels of this pod that other pods share.
 func likeMe(pod *corev1.Pod, labels map[string]string) corev1.PodAffinityTerm {
 	match := listedLabels(pod, labels)
 	if len(match) == 0 { // an empty selector would match every pod
@@ -98,8 +98,8 @@ func listedLabels(pod *corev1.Pod, labels map[string]string) map[string]string {
 	return out
 }
 
-// The API server merges matchLabelKeys into the selector when a pod is created, and refuses a pod that has
-// both. So unmergeSpread removes the local additions: the provider adds its own.
+// The API server merges matchLabelKeys into the selector when a pod is created, and refuses a pod with
+// both. Therefore unmergeSpread removes the local additions: the provider adds its own.
 
 func unmergeSpread(constraints []corev1.TopologySpreadConstraint) []corev1.TopologySpreadConstraint {
 	for i := range constraints {

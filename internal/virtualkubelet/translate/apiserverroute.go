@@ -66,8 +66,8 @@ func (h *APIServerRoute) hostAliases() []corev1.HostAlias {
 // standardPort is the port in the names of the variables of nearly every cluster.
 const standardPort = "443"
 
-// envVars returns the variables that a kubelet of this cluster would set for its API server; for a nil Home all are empty, so that
-// client libraries find none. They cover all that a kubelet of the provider would set for its own.
+// envVars returns the variables that a kubelet of this cluster would set for its API server. For a nil route all are empty: client
+// libraries must find no API server. The variables cover all that a kubelet of the provider would set for its API server.
 func (h *APIServerRoute) envVars() []corev1.EnvVar {
 	if h == nil {
 		return apiServerEnv("", "", standardPort)

@@ -22,8 +22,8 @@ var bindingAnnotations = []string{
 	"volume.beta.kubernetes.io/storage-class", names.RemoteStorageClass, names.RemoteAccessModes, names.VirtualVolume, names.ReclaimPolicy,
 }
 
-// RemoteClaim returns the claim in the provider that holds the data of a virtual volume. local is the claim that the volume is bound to, nil
-// if there is none, and existing the present claim in the provider, whose class and modes never change; one of both is there.
+// RemoteClaim returns the claim in the provider that holds the data of a virtual volume. local is the claim bound to the volume, nil
+// if none, and existing the present claim in the provider, with immutable class and modes; at least one is present.
 func (t Target) RemoteClaim(volume *corev1.PersistentVolume, local, existing *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	from := local
 	if from == nil {
@@ -82,7 +82,7 @@ func WasProvisioned(local *corev1.PersistentVolumeClaim) bool {
 }
 
 // ClaimStatus returns the status of a bound local claim: capacity and resizing are as reported by the provider. The condition
-// ClaimProvisioned stays: with it, a claim that the provider lost is not replaced by an empty one.
+// ClaimProvisioned stays: it prevents that a claim lost by the provider is replaced by an empty one.
 func ClaimStatus(local, remote *corev1.PersistentVolumeClaim) corev1.PersistentVolumeClaimStatus {
 	out := *local.Status.DeepCopy()
 	if remote.Status.Phase != corev1.ClaimBound {

@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// A provider writes the status of its pods, and can write anything. The accepted values are limited here to those that the
+// A provider writes the status of its pods, and can write anything. The accepted values are limited to those that the
 // kubelet of a real node can report of the containers of the local pod.
 
 const (
@@ -168,7 +168,7 @@ func cleanDevices(reported []corev1.ResourceHealth) []corev1.ResourceHealth {
 	return out
 }
 
-// cleanVolumeHealth returns the health of volumes that the local pod has, one condition of each kind.
+// cleanVolumeHealth returns the health of volumes of the local pod, one condition of each kind.
 func cleanVolumeHealth(reported []corev1.PodVolumeHealth, of []corev1.Volume) []corev1.PodVolumeHealth {
 	var out []corev1.PodVolumeHealth
 	for _, v := range reported {
@@ -261,7 +261,7 @@ func cleanUser(reported *corev1.ContainerUser) *corev1.ContainerUser {
 
 func isID(id int64) bool { return id >= 0 && id <= math.MaxInt32 }
 
-// CleanTime returns the zero time for a time that cannot be marshalled: clients could not read the object, nor any list with it.
+// CleanTime returns the zero time for a time that cannot be marshalled: clients could read neither the object nor a list with the object.
 func CleanTime(reported metav1.Time) metav1.Time {
 	if year := reported.UTC().Year(); year < 1 || year > lastYear {
 		return metav1.Time{}

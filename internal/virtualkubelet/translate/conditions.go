@@ -11,13 +11,13 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// ofKubelet are the conditions that describe the running pod: the remote ones replace the local ones.
+// ofKubelet are the conditions of the running pod: the remote ones replace the local ones.
 var ofKubelet = []corev1.PodConditionType{
 	corev1.PodScheduled, corev1.PodInitialized, corev1.ContainersReady, corev1.PodReady,
 	corev1.PodReadyToStartContainers, corev1.PodResizePending, corev1.PodResizeInProgress,
 }
 
-// translateConditions returns the remote conditions and those that others set on the local pod. Readiness gates are set locally, so
+// translateConditions returns the remote conditions and the local conditions of other writers. Readiness gates are set locally, and
 // readiness is decided locally: a gate of the same name in the provider is a different gate.
 func translateConditions(in StatusInput) []corev1.PodCondition {
 	local := in.Local
@@ -42,7 +42,7 @@ func translateConditions(in StatusInput) []corev1.PodCondition {
 	return keepTransition(out, local)
 }
 
-// isOutdated reports whether a condition is about an earlier remote pod: the disruption that ended it is over.
+// isOutdated reports whether a condition is about an earlier remote pod: the disruption that ended this pod is over.
 func isOutdated(c corev1.PodCondition, in StatusInput) bool {
 	return c.Type == corev1.DisruptionTarget && in.Local.DeletionTimestamp.IsZero() && c.LastTransitionTime.Before(&in.Remote.CreationTimestamp)
 }

@@ -21,11 +21,11 @@ import (
 type ReflectionType string
 
 const (
-	// DenyList copies all but those annotated with names.SkipReflection. It is the default.
+	// DenyList copies all objects except annotated with names.SkipReflection. It is the default.
 	DenyList ReflectionType = "DenyList"
 	// AllowList copies only those annotated with names.AllowReflection.
 	AllowList ReflectionType = "AllowList"
-	// UsedByPods copies only those that a pod in the provider refers to, and those annotated with names.AllowReflection.
+	// UsedByPods copies only objects used by a pod in the provider, and objects annotated with names.AllowReflection.
 	UsedByPods ReflectionType = "UsedByPods"
 	// Never copies none.
 	Never ReflectionType = "Never"
@@ -52,14 +52,14 @@ func isSet(obj metav1.Object, key string) bool {
 	return ok && !strings.EqualFold(value, "false")
 }
 
-// IsRootCA reports whether a ConfigMap is the one that Kubernetes puts into every namespace.
+// IsRootCA reports whether a ConfigMap is the root CA that Kubernetes puts into every namespace.
 func IsRootCA(cm *corev1.ConfigMap) bool { return cm.Name == rootCAConfigMap }
 
-// IsRootCAName reports whether a ConfigMap of that name is the one that Kubernetes puts into every namespace.
+// IsRootCAName reports whether a name is the name of the root CA that Kubernetes puts into every namespace.
 func IsRootCAName(name string) bool { return name == rootCAConfigMap }
 
-// IsCopyOfConfigMap reports whether a copy has all keys of the original, and none that manager applied and the original now
-// lacks. Others may add keys.
+// IsCopyOfConfigMap reports whether a copy has all keys of the original, and no key that manager applied and the original now
+// lacks. Other writers may add keys.
 func IsCopyOfConfigMap(copied, original *corev1.ConfigMap, manager string) bool {
 	return includesAll(copied.Data, original.Data, func(a, b string) bool { return a == b }) && includesAll(copied.BinaryData, original.BinaryData, bytes.Equal) &&
 		appliedOnly(copied, manager, "f:data", original.Data) && appliedOnly(copied, manager, "f:binaryData", original.BinaryData)
@@ -70,7 +70,7 @@ func IsCopyOfSecret(copied, original *corev1.Secret, manager string) bool {
 	return includesAll(copied.Data, original.Data, bytes.Equal) && appliedOnly(copied, manager, "f:data", original.Data)
 }
 
-// appliedOnly reports whether each key that manager applied to a field of the copy is one of the original.
+// appliedOnly reports whether the original has each key that manager applied to a field of the copy.
 func appliedOnly[V any](copied metav1.Object, manager, field string, original map[string]V) bool {
 	for _, entry := range copied.GetManagedFields() {
 		if entry.Manager != manager || entry.Operation != metav1.ManagedFieldsOperationApply || entry.FieldsV1 == nil {
@@ -107,7 +107,7 @@ func UsesRootCA(pod *corev1.Pod) bool {
 	return AccessOf(pod, &APIServerRoute{}) != AccessRemote && slices.Contains(configMaps, rootCAConfigMap)
 }
 
-// AllowsRootCA is Allows for the root CA, which pods need regardless of the policy for other ConfigMaps: only an explicit
+// AllowsRootCA is Allows for the root CA. Pods need the root CA regardless of the policy for other ConfigMaps: only an explicit
 // annotation counts.
 func AllowsRootCA(cm *corev1.ConfigMap) bool {
 	value, ok := cm.Annotations[names.AllowReflection]

@@ -9,8 +9,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// translateContainers returns the remote statuses with the restarts of earlier remote pods. A container that a new remote pod does
-// not report yet is published as waiting, so that its restarts are not lost, and one that may not run again stays ended.
+// translateContainers returns the remote statuses with the restarts of earlier remote pods. A container not yet reported by a new
+// remote pod is published as waiting, to keep its restarts, and a container that may not run again stays ended.
 func translateContainers(remote, local []corev1.ContainerStatus, pod *corev1.Pod, specs []corev1.Container, r Restarts) []corev1.ContainerStatus {
 	out := slices.Clone(remote)
 	for i := range out {
@@ -76,7 +76,7 @@ func restartsOn(rule corev1.ContainerRestartRule, code int32) bool {
 	return listed == (rule.ExitCodes.Operator == corev1.ContainerRestartRuleOnExitCodesOpIn)
 }
 
-// restartsAll reports whether the end of one container may restart all others.
+// restartsAll reports whether the end of one container may restart all containers.
 func restartsAll(pod *corev1.Pod) bool {
 	return slices.ContainsFunc(slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers), func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.RestartPolicyRules, func(r corev1.ContainerRestartRule) bool {
@@ -85,8 +85,8 @@ func restartsAll(pod *corev1.Pod) bool {
 	})
 }
 
-// ephemeralStatuses returns the remote statuses, and those of ended containers: ephemeral containers never run again, so those
-// missing in a new remote pod have ended with the old one.
+// ephemeralStatuses returns the remote statuses, and the statuses of ended containers: ephemeral containers never run again, and
+// containers missing in a new remote pod have ended with the old pod.
 func ephemeralStatuses(remote, local []corev1.ContainerStatus) []corev1.ContainerStatus {
 	out := slices.Clone(remote)
 	for _, old := range local {

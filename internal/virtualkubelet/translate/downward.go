@@ -16,15 +16,15 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// A pod has two identities. Its namespace in the downward API, from which applications build DNS names, is the remote namespace,
-// unless the pod asks for the local one; the namespace file beside a token is that of the token's API server.
+// A pod has two identities. The namespace in the downward API, from which applications build DNS names, is the remote namespace,
+// unless the pod asks for the local one. The namespace file beside a token is the namespace in the token's API server.
 
 // showsLocalNamespace reports whether the downward API gives a pod its local namespace.
 func showsLocalNamespace(pod *corev1.Pod) bool {
 	return pod.Annotations[names.DownwardAPINamespace] == names.DownwardAPINamespaceLocal
 }
 
-// showNamespace sets the local namespace in the variables and files of a pod that asks for it.
+// showNamespace sets the local namespace in the variables and files of a pod if requested by the pod.
 func showNamespace(spec *corev1.PodSpec, in Input) {
 	if !showsLocalNamespace(in.Pod) {
 		return
@@ -58,8 +58,8 @@ func showNamespaceInEnv(env []corev1.EnvVar, namespace string) {
 
 const fieldNamespace = "metadata.namespace"
 
-// For files of the downward API the provider's kubelet would read the fields of the remote pod. So the
-// local values are sent as annotations, and the file projects the annotation. It is updated, as the file of a local pod is.
+// For files of the downward API the provider's kubelet would read the fields of the remote pod. Therefore the
+// local values are sent as annotations, and the file projects the annotation. It is updated like the file of a local pod.
 var (
 	ofPod = map[string]string{
 		"metadata.uid":         names.OffloadingUID,
@@ -95,8 +95,8 @@ const (
 	omittedLine = "offloading.liqo.io/omitted"
 )
 
-// checkListings adds to annotations the labels and annotations for the pod's files: those of the local pod that may
-// be reflected, without our additions. It returns the keys omitted for their size; the file has their number.
+// checkListings adds to annotations the labels and annotations for the pod's files: all of the local pod that may
+// be reflected, without our additions. omitted are the keys left out for their size; the file has their number.
 func (in Input) checkListings(annotations map[string]string) (omitted []string) {
 	shown := listingsOf(in.Pod)
 	free := maxAnnotations - reservedAnnotations
@@ -164,7 +164,7 @@ func formatListing(values map[string]string, limit int) (text string, omitted []
 	return strings.Join(sorted, "\n"), omitted
 }
 
-// listingsOf returns the fields of the pod that its volumes project.
+// listingsOf returns the fields projected by the pod's volumes.
 func listingsOf(pod *corev1.Pod) map[string]bool {
 	out := map[string]bool{}
 	add := func(items []corev1.DownwardAPIVolumeFile) {

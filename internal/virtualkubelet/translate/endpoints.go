@@ -30,7 +30,7 @@ type Addresses struct {
 	Peer prefix.Map
 	// Others have the networks of the pods of other peers, by cluster ID.
 	Others map[string]prefix.Map
-	// Direct requests that pods of other peers keep their own addresses, which the provider translates itself.
+	// Direct requests that pods of other peers keep their own addresses, to be translated by the provider.
 	Direct bool
 	// Exposed maps addresses to the ones published to peers.
 	Exposed map[netip.Addr]netip.Addr
@@ -41,7 +41,7 @@ type directData struct {
 	ClusterAddresses map[string][]string `json:"clusterAddresses"`
 }
 
-// DirectEndpoints returns the addresses of a ShadowEndpointSlice that are those of other clusters than the consumer, by cluster ID. The
+// DirectEndpoints returns the addresses of a ShadowEndpointSlice in clusters other than the consumer, by cluster ID. The
 // endpoint of such an address names the cluster as its node.
 func DirectEndpoints(shadow *offv1beta1.ShadowEndpointSlice) (map[string][]string, error) {
 	text := shadow.Annotations[names.DirectConnections]
@@ -60,15 +60,15 @@ func UsesDirectConnections(service metav1.Object) bool {
 	return isSet(service, names.UseDirectConnections)
 }
 
-// ShadowEndpointSlice requests the endpoints of a local slice that do not run in the provider. Endpoints that it cannot
-// reach are omitted, and their addresses returned.
+// ShadowEndpointSlice requests the endpoints of a local slice outside the provider. Endpoints unreachable from the provider
+// are omitted, and their addresses returned.
 func (t Target) ShadowEndpointSlice(local *discoveryv1.EndpointSlice, a Addresses) (want *offv1beta1.ShadowEndpointSlice, unknown []string) {
 	want = &offv1beta1.ShadowEndpointSlice{
 		TypeMeta:   metav1.TypeMeta{APIVersion: offv1beta1.GroupVersion.String(), Kind: "ShadowEndpointSlice"},
 		ObjectMeta: t.objectMeta(local.Name, local),
 	}
 	want.Labels[discoveryv1.LabelManagedBy] = names.EndpointSliceManager
-	delete(want.Annotations, corev1.EndpointsLastChangeTriggerTime) // it also changes with endpoints that are not reflected
+	delete(want.Annotations, corev1.EndpointsLastChangeTriggerTime) // also changes with endpoints that are not reflected
 	delete(want.Annotations, names.DirectConnections)
 	direct := directData{ClusterAddresses: map[string][]string{}}
 	template := &want.Spec.Template
@@ -100,7 +100,7 @@ func (t Target) ShadowEndpointSlice(local *discoveryv1.EndpointSlice, a Addresse
 	return want, unknown
 }
 
-// translateEndpoint returns the endpoint for the provider, or only the addresses that it cannot reach, if any. Zones and hints are
+// translateEndpoint returns the endpoint for the provider, or only its unreachable addresses, if any. Zones and hints are
 // omitted: they refer to the nodes of this cluster.
 func (t Target) translateEndpoint(local *discoveryv1.Endpoint, a Addresses) (want *discoveryv1.Endpoint, unknown []string) {
 	if local.NodeName != nil && *local.NodeName == t.Node {
@@ -164,7 +164,7 @@ func (a Addresses) toRemote(local netip.Addr) (netip.Addr, bool) {
 	return seen, ok
 }
 
-// AllowsSlice reports whether a slice is to be copied: its own annotations take precedence over those of its Service, nil for none.
+// AllowsSlice reports whether a slice is to be copied: annotations of the slice take precedence over those of its Service, nil for none.
 func (r ReflectionType) AllowsSlice(slice, service metav1.Object) bool {
 	switch {
 	case isSet(slice, names.SkipReflection):

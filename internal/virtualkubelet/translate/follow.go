@@ -31,7 +31,7 @@ const (
 
 var allChanges = []Change{ChangeImages, ChangeResources, ChangeDeadline, ChangeTolerations, ChangeEphemeral}
 
-// Changes returns the kinds of changes that the existing ShadowPod lacks, for a provider that refuses all of them together.
+// Changes returns the kinds of changes missing in the existing ShadowPod, for a provider that refuses all of them together.
 func Changes(in Input) []Change {
 	return slices.DeleteFunc(slices.Clone(allChanges), func(c Change) bool {
 		in.Only = c
@@ -42,7 +42,7 @@ func Changes(in Input) []Change {
 }
 
 // followReferences copies the mutable fields of the local pod to the spec of a ShadowPod: images, resources, the deadline, additional
-// tolerations, ephemeral containers. With Only it copies one kind.
+// tolerations, ephemeral containers. With Only, one kind is copied.
 func followReferences(spec *corev1.PodSpec, in Input) {
 	local := in.Pod.Spec.DeepCopy()
 	has := func(c Change) bool { return in.Only == "" || in.Only == c }
@@ -81,7 +81,7 @@ func followContainers(remote, local []corev1.Container, images, resources bool) 
 	}
 }
 
-// ephemeralContainers returns those that still run, or did not run yet: none may run twice if the remote pod is recreated.
+// ephemeralContainers returns the containers that still run, or did not run yet: none may run twice if the remote pod is recreated.
 func (in Input) ephemeralContainers(local []corev1.EphemeralContainer) []corev1.EphemeralContainer {
 	var out []corev1.EphemeralContainer
 	for _, c := range local {
@@ -102,7 +102,7 @@ func (in Input) ephemeralContainers(local []corev1.EphemeralContainer) []corev1.
 	return out
 }
 
-// Lost returns the fields of a pod that are not reflected, for its user.
+// Lost returns the fields of a pod that are not reflected, for the user.
 func Lost(pod *corev1.Pod) []string {
 	var out []string
 	for _, lost := range []struct {
@@ -133,7 +133,7 @@ func IsOfAnother(remote metav1.Object, local *corev1.Pod) bool {
 
 const defaultGrace = 30
 
-// Grace returns the grace period of the remote pod, and whether it is shorter (-1) or longer (1) than its present one.
+// Grace returns the grace period of the remote pod, and whether it is shorter (-1) or longer (1) than the present one.
 // No remote deletion is forced: the provider's node decides when the pod is gone, and a terminating pod's period can only get
 // shorter.
 func Grace(local, remote *corev1.Pod) (seconds int64, change int) {

@@ -59,7 +59,7 @@ func (t Target) Owns(remote metav1.Object) bool {
 	return labels[names.OffloadingOrigin] == string(t.Origin) && labels[names.OffloadingDestination] == string(t.Destination)
 }
 
-// OwnsPod is Owns for pods and ShadowPods, which belong to one virtual node of several to the same provider.
+// OwnsPod is Owns for pods and ShadowPods, owned by one of several virtual nodes of the same provider.
 func (t Target) OwnsPod(remote metav1.Object) bool {
 	return t.Owns(remote) && remote.GetLabels()[names.OffloadingNodeName] == t.Node
 }
@@ -116,8 +116,8 @@ func (t Target) Ingress(local *networkingv1.Ingress, class string) *networkingv1
 	return out
 }
 
-// Object returns the remote copy of an object of an unknown kind: everything but its status and the metadata that the API
-// server and controllers of this cluster maintain.
+// Object returns the remote copy of an object of an unknown kind: everything except the status and the metadata maintained by the API
+// server and controllers of this cluster.
 func (t Target) Object(local *unstructured.Unstructured) *unstructured.Unstructured {
 	out := local.DeepCopy()
 	for _, field := range []string{"metadata", "status"} {

@@ -28,7 +28,7 @@ const portDNS = 53
 type PolicyView struct {
 	// Flat is set if addresses mean the same in both clusters.
 	Flat bool
-	// Own are the networks of this cluster and Peer those of the provider: Local is the prefix in this cluster and Remote the one in the provider.
+	// Own are the networks of this cluster and Peer the provider's: Local is the prefix in this cluster and Remote the prefix in the provider.
 	Own, Peer []prefix.Pair
 	// Exposed maps addresses to those published to peers.
 	Exposed map[netip.Addr]netip.Addr
@@ -52,7 +52,7 @@ type PolicyPod struct {
 	Addresses []netip.Addr
 }
 
-// NetworkPolicy returns the copy of a NetworkPolicy. Pods of this cluster that run in the provider stay selected by labels; all others become
+// NetworkPolicy returns the copy of a NetworkPolicy. Pods of this cluster running in the provider stay selected by labels; all others become
 // the prefixes under which the provider sees them. A rule whose peers are unknown or too many allows none of them, and problems has the
 // reason.
 func (t Target) NetworkPolicy(local *networkingv1.NetworkPolicy, v PolicyView) (want *networkingv1.NetworkPolicy, problems []string) {
@@ -145,7 +145,7 @@ func (p *policyTranslation) translatePeers(rule string, peers []networkingv1.Net
 	return out, len(out) > 0
 }
 
-// selectPods returns the peer that selects pods in the provider, nil for none, and all pods that the peer selects.
+// selectPods returns the peer that selects pods in the provider, nil for none, and all pods selected by the peer.
 func (p *policyTranslation) selectPods(peer *networkingv1.NetworkPolicyPeer) (selected *networkingv1.NetworkPolicyPeer, pods []PolicyPod) {
 	p.checkSelector(peer.PodSelector)
 	var remotes []string
@@ -168,7 +168,7 @@ func (p *policyTranslation) selectPods(peer *networkingv1.NetworkPolicyPeer) (se
 	}}, pods
 }
 
-// selectNamespaces returns the namespaces that a peer of a policy in namespace selects by labels, each with only the pods that it selects.
+// selectNamespaces returns the namespaces that a peer of a policy in namespace selects by labels, each with only the selected pods.
 func selectNamespaces(peer *networkingv1.NetworkPolicyPeer, namespace string, all []PolicyNamespace) iter.Seq[PolicyNamespace] {
 	podSelector, namespaceSelector := labels.Everything(), labels.Nothing()
 	var err, also error
@@ -215,7 +215,7 @@ func (p *policyTranslation) checkSelector(s *metav1.LabelSelector) {
 	}
 }
 
-// translateWhole translates a block of all addresses of a family, whose exceptions are translated. It returns false for other blocks.
+// translateWhole translates a block of all addresses of a family with exceptions, by translating the exceptions, and returns false for other blocks.
 func (p *policyTranslation) translateWhole(block *networkingv1.IPBlock) (*networkingv1.IPBlock, bool) {
 	cidr, err := netip.ParsePrefix(block.CIDR)
 	if err != nil || cidr.Bits() > 0 {
@@ -260,7 +260,7 @@ func setOfBlock(block *networkingv1.IPBlock) *netipx.IPSet {
 	return set
 }
 
-// translatePod returns the address of a pod in the provider, the zero address for a pod that runs there, and false for an unknown one.
+// translatePod returns the address of a pod in the provider, the zero address for a pod running in the provider, and false for an unknown pod.
 func (v PolicyView) translatePod(local netip.Addr) (netip.Addr, bool) {
 	if v.Flat {
 		return local, true
@@ -268,7 +268,7 @@ func (v PolicyView) translatePod(local netip.Addr) (netip.Addr, bool) {
 	if slices.ContainsFunc(v.Peer, func(p prefix.Pair) bool { return p.Local.Contains(local) }) {
 		return netip.Addr{}, true
 	}
-	for _, a := range []netip.Addr{local, v.Exposed[local]} { // pods in other clusters are known by what is published
+	for _, a := range []netip.Addr{local, v.Exposed[local]} { // pods in other clusters are known by their published addresses
 		for _, p := range v.Own {
 			if a.IsValid() && p.Local.Contains(a) {
 				return prefix.Move(a, p.Remote), true
@@ -278,7 +278,7 @@ func (v PolicyView) translatePod(local netip.Addr) (netip.Addr, bool) {
 	return netip.Addr{}, false
 }
 
-// translateSet translates addresses: those of networks by their prefix, and others stay. Those that mean something else in the provider are
+// translateSet translates addresses: addresses of networks by their prefix, and others stay. Addresses with another meaning in the provider are
 // left out.
 func (v PolicyView) translateSet(in *netipx.IPSet) *netipx.IPSet {
 	if v.Flat {
@@ -332,7 +332,7 @@ func (v PolicyView) translateSet(in *netipx.IPSet) *netipx.IPSet {
 	return set
 }
 
-// portsOfDNS returns the ports of DNS that a rule has: without ports it has all.
+// portsOfDNS returns the ports of DNS in a rule: without ports, a rule has all.
 func portsOfDNS(ports []networkingv1.NetworkPolicyPort) []networkingv1.NetworkPolicyPort {
 	var out []networkingv1.NetworkPolicyPort
 	for _, protocol := range []corev1.Protocol{corev1.ProtocolUDP, corev1.ProtocolTCP} {

@@ -13,7 +13,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// TrimPolicyPod trims a pod to what decides whether and under which addresses it is a peer of NetworkPolicies.
+// TrimPolicyPod trims a pod to the fields that decide whether and under which addresses the pod is a peer of NetworkPolicies.
 func TrimPolicyPod(pod *corev1.Pod) {
 	trimmed := corev1.Pod{
 		Spec:   corev1.PodSpec{HostNetwork: pod.Spec.HostNetwork},
@@ -28,7 +28,7 @@ func IsSamePolicyPod(old, now *corev1.Pod) bool {
 	return maps.Equal(old.Labels, now.Labels) && slices.Equal(old.Status.PodIPs, now.Status.PodIPs) && policy.Ended(old.Status.Phase) == policy.Ended(now.Status.Phase)
 }
 
-// NewPolicyPod returns a pod with those of its addresses that count, and false if it has none of its own.
+// NewPolicyPod returns a pod with its relevant addresses, and false if the pod has none of its own.
 func NewPolicyPod(pod *corev1.Pod, counts func(netip.Addr) bool) (PolicyPod, bool) {
 	out := PolicyPod{Labels: pod.Labels}
 	if pod.Spec.HostNetwork || policy.Ended(pod.Status.Phase) {

@@ -58,7 +58,7 @@ func Ended(local *corev1.Pod, phase corev1.PodPhase) corev1.PodStatus {
 	return markFailed(local, phase, ReasonRemoteTerminated, "")
 }
 
-// Deleted returns the final status of a pod that is being deleted and has no remote objects any more. Controllers that count pod
+// Deleted returns the final status of a pod under deletion without remote objects. Controllers that count pod
 // results, such as the Job controller, wait for it: a pod whose end was not observed has failed, unless all its containers succeeded.
 func Deleted(local *corev1.Pod) corev1.PodStatus {
 	switch {
@@ -80,8 +80,8 @@ func allSucceeded(local *corev1.Pod) bool {
 	return len(statuses) > 0 && len(statuses) == len(local.Spec.Containers) && !slices.ContainsFunc(statuses, failed)
 }
 
-// Missing returns the status of a pod while the provider has none for it. Nothing ended: the pod will be recreated. So the phase
-// stays as it is, like that of a pod whose containers are restarted.
+// Missing returns the status of a pod while the provider has none. Nothing ended: the pod will be recreated. The phase
+// stays unchanged, like the phase of a pod whose containers are restarted.
 func Missing(local *corev1.Pod) corev1.PodStatus {
 	if policy.Ended(local.Status.Phase) || NeverStarted(local) {
 		return *local.Status.DeepCopy()
@@ -89,8 +89,8 @@ func Missing(local *corev1.Pod) corev1.PodStatus {
 	return markFailed(local, local.Status.Phase, ReasonRemoteMissing, "")
 }
 
-// markFailed sets phase and reason; the container states are no longer true. The conditions that others set on a pod that will
-// run again, such as its gates, are kept.
+// markFailed sets phase and reason; the container states are no longer true. Conditions of other writers on a pod that will
+// run again, such as readiness gates, are kept.
 func markFailed(local *corev1.Pod, phase corev1.PodPhase, reason, message string) corev1.PodStatus {
 	out := *local.Status.DeepCopy()
 	out.Phase, out.Reason, out.Message = phase, reason, message

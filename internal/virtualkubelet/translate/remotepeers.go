@@ -12,9 +12,9 @@ import (
 	"k8s.io/apimachinery/pkg/util/intstr"
 )
 
-// RemotePeers returns the policy that admits by address the remote pods that np admits by labels, for CNI plugins that know by its labels only a
-// pod of their own nodes; nil if np admits none. The namespaces have remote pods only. A rule with too many prefixes admits none, and named ports
-// of remote pods are left out: problems has the reasons.
+// RemotePeers returns the policy that admits by address the remote pods that np admits by labels; nil if np admits none. CNI plugins that know
+// only pods of their own nodes by labels need this policy. The namespaces have remote pods only. A rule with too many prefixes admits none, and
+// named ports of remote pods are left out: problems has the reasons.
 func RemotePeers(np *networkingv1.NetworkPolicy, namespaces []PolicyNamespace) (want *networkingv1.NetworkPolicySpec, problems []string) {
 	p := remotePeers{namespace: np.Namespace, namespaces: namespaces, left: MaxPolicyPrefixes}
 	out := &networkingv1.NetworkPolicySpec{PodSelector: *np.Spec.PodSelector.DeepCopy()}

@@ -13,8 +13,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Service returns the remote copy of a Service. Fields that a cluster allocates stay in that cluster: addresses, families,
-// node ports, the health check port. class is a load balancer class of the provider, empty to leave the choice to it.
+// Service returns the remote copy of a Service. Fields allocated by a cluster stay in the cluster: addresses, families,
+// node ports, the health check port. class is a load balancer class of the provider; empty leaves the choice to the provider.
 func (t Target) Service(local *corev1.Service, class string) *corev1.Service {
 	from := local.Spec.DeepCopy()
 	out := &corev1.Service{
@@ -36,7 +36,7 @@ func (t Target) Service(local *corev1.Service, class string) *corev1.Service {
 		},
 	}
 	if from.Type == corev1.ServiceTypeClusterIP {
-		out.Spec.ExternalTrafficPolicy = "" // it applies to the external addresses, which are not reflected
+		out.Spec.ExternalTrafficPolicy = "" // only for external addresses, and these are not reflected
 	}
 	if IsHeadless(local) {
 		out.Spec.ClusterIP = corev1.ClusterIPNone
@@ -53,7 +53,7 @@ func (t Target) Service(local *corev1.Service, class string) *corev1.Service {
 }
 
 // ExternalName translates the external name of a local Service for the provider: a name of a Service in an offloaded namespace,
-// or of a pod behind it, gets the remote namespace in place of the local one. Other names stay as they are.
+// or of a pod behind the Service, gets the remote namespace in place of the local one. Other names stay unchanged.
 func ExternalName(name string, remote func(namespace string) (string, bool)) string {
 	labels := strings.Split(name, ".")
 	at := slices.Index(labels, "svc")

@@ -25,8 +25,8 @@ type StatusInput struct {
 	Restarts Restarts
 }
 
-// PodStatus returns the remote status as this cluster sees it. A pod that ended stays ended, regardless of later remote statuses,
-// and a running one stays running while the provider recreates its pod.
+// PodStatus returns the remote status in terms of this cluster. An ended pod stays ended, regardless of later remote statuses,
+// and a running pod stays running while the provider recreates the pod.
 func PodStatus(in StatusInput) corev1.PodStatus {
 	switch {
 	case policy.Ended(in.Local.Status.Phase) && in.Remote.Status.Phase != in.Local.Status.Phase:
@@ -89,7 +89,7 @@ func (p PodIPs) translatePodIPs(in StatusInput) (first string, all []corev1.PodI
 	return first, all
 }
 
-// keepPodIPs adds the addresses that a local pod has in place of one whose network waits for a prefix: those in no prefix of another.
+// keepPodIPs adds previous addresses of a local pod whose network waits for a prefix: addresses in no other prefix.
 func (p PodIPs) keepPodIPs(all []corev1.PodIP, local *corev1.Pod, remote netip.Addr) []corev1.PodIP {
 	for _, ip := range local.Status.PodIPs {
 		had, err := netip.ParseAddr(ip.IP)
@@ -109,7 +109,7 @@ func advancePhase(local, remote corev1.PodPhase) corev1.PodPhase {
 	return cmp.Or(local, corev1.PodPending)
 }
 
-// keepLocal restores fields that the remote cluster cannot know, or that the API server refuses to change.
+// keepLocal restores fields unknown to the remote cluster, and fields that the API server refuses to change.
 func keepLocal(out *corev1.PodStatus, in StatusInput) {
 	local := in.Local.Status.DeepCopy()
 	out.Phase = advancePhase(local.Phase, out.Phase)

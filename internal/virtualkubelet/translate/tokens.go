@@ -34,8 +34,8 @@ type TokenRequest struct {
 	Lifetime int64
 }
 
-// mayLeave reports whether a token of an audience may be sent to the provider: one for the API server may, one that identifies the
-// pod to a third party only if the pod or the installation allows it. The provider could impersonate the pod to that audience.
+// mayLeave reports whether a token of an audience may be sent to the provider. A token for the API server may be sent; a token that
+// identifies the pod to a third party only if the pod or the installation allows it: the provider could impersonate the pod to the audience.
 func (t Target) mayLeave(pod *corev1.Pod, audience string) bool {
 	allowed := slices.Concat(t.Audiences, splitList(pod.Annotations[names.TokenAudiences]))
 	return audience == "" || slices.Contains(allowed, audience) || slices.Contains(allowed, anyAudience)
@@ -127,7 +127,7 @@ func sentProjection(pod *corev1.Pod, volume string, t *corev1.ServiceAccountToke
 
 // Tokens are the tokens issued for a pod. They are never printed.
 type Tokens struct {
-	// byKey is unexported, and so nothing encodes it.
+	// byKey is unexported to prevent encoding.
 	byKey map[string]string
 	// Expires is the earliest expiration.
 	Expires time.Time
@@ -169,8 +169,8 @@ func (t Tokens) GoString() string { return t.String() }
 // AccountOf returns the ServiceAccount of a pod.
 func AccountOf(pod *corev1.Pod) string { return cmp.Or(pod.Spec.ServiceAccountName, defaultAccount) }
 
-// TokenSecret returns the Secret with the tokens of a pod for the provider. The ShadowPod owns it; with a nil one the caller has to
-// delete it.
+// TokenSecret returns the Secret with the tokens of a pod for the provider. The ShadowPod owns the Secret; with a nil shadow, the caller
+// has to delete the Secret.
 func (t Target) TokenSecret(pod *corev1.Pod, shadow metav1.Object, tokens Tokens) *corev1.Secret {
 	labels := t.Marks()
 	labels[names.ServiceAccountName], labels[names.OffloadingNodeName] = names.Label(AccountOf(pod)), t.Node
@@ -197,7 +197,7 @@ func (t Target) TokenSecret(pod *corev1.Pod, shadow metav1.Object, tokens Tokens
 	return out
 }
 
-// IsSentToken reports whether a Secret in the provider holds tokens of pods. Such a Secret is no copy of a local one.
+// IsSentToken reports whether a Secret in the provider holds tokens of pods. A token Secret is no copy of a local one.
 func IsSentToken(s metav1.Object) bool {
 	_, is := s.GetLabels()[names.ServiceAccountName]
 	return is

@@ -40,11 +40,11 @@ type Input struct {
 	Pod *corev1.Pod
 	// Existing is the present ShadowPod in the provider; nil before it is created.
 	Existing *offv1beta1.ShadowPod
-	// Only restricts changes of the existing ShadowPod to one kind, and keeps all else as it is; empty is all.
+	// Only restricts changes of the existing ShadowPod to one kind, and keeps everything else; empty is all.
 	Only Change
 	// Claims are the names of the claims in the provider, by the volumes of the pod that mount them.
 	Claims map[string]string
-	// Route is how the pod reaches the API server of this cluster, nil for not at all; for an existing ShadowPod it is HomeOf it.
+	// Route is how the pod reaches the API server of this cluster, nil for not at all; for an existing ShadowPod, RouteOf the ShadowPod.
 	Route *APIServerRoute
 }
 
@@ -92,8 +92,8 @@ func Creator(me string, existing metav1.Object) string {
 	return existing.GetLabels()[names.CreatorUser]
 }
 
-// podSpec copies the fields that mean the same in both clusters. The fields left out belong to the local scheduler and node, or
-// name local objects that the provider does not have: nodeName, schedulerName, priority and its class,
+// podSpec copies the fields with the same meaning in both clusters. The fields left out belong to the local scheduler and node, or
+// name local objects missing in the provider: nodeName, schedulerName, priority and its class,
 // preemptionPolicy, overhead, schedulingGates, resourceClaims, schedulingGroup, evictionResponders, host namespaces. Readiness gates stay
 // local, because their conditions are set locally. Ephemeral containers are not allowed at creation.
 func podSpec(in Input, labels map[string]string) corev1.PodSpec {
@@ -132,7 +132,7 @@ func podSpec(in Input, labels map[string]string) corev1.PodSpec {
 	return out
 }
 
-// withoutHostPorts removes the host ports that the API server added to a pod on its host's network.
+// withoutHostPorts removes the host ports added by the API server to a pod on the host network.
 func withoutHostPorts(spec *corev1.PodSpec) {
 	for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
 		for i := range c.Ports {
@@ -156,7 +156,7 @@ func (t Target) nodeSelector() map[string]string {
 	return maps.Clone(t.Patch.NodeSelector)
 }
 
-// translateTolerations returns the tolerations of the remote pod: those of the local pod without the ones of virtual-node and
+// translateTolerations returns the tolerations of the remote pod: the tolerations of the local pod, except for virtual-node and
 // role taints, plus the patch's.
 func (t Target) translateTolerations(local []corev1.Toleration) []corev1.Toleration {
 	var out []corev1.Toleration
@@ -193,7 +193,7 @@ func equalSeconds(a, b *int64) bool {
 	return *a == *b
 }
 
-// runtimeClass returns the provider's runtime class: the pod's annotation, else the pod's own class, else that of the virtual node.
+// runtimeClass returns the provider's runtime class: the pod's annotation, else the pod's own class, else the virtual node's.
 // A class that only steers pods to virtual nodes means nothing in the provider.
 func (t Target) runtimeClass(pod *corev1.Pod) *string {
 	candidates := []*string{new(pod.Annotations[names.RemoteRuntimeClassName]), pod.Spec.RuntimeClassName}
