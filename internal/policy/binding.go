@@ -22,8 +22,8 @@ type Binding struct {
 	Subjects []rbacv1.Subject
 }
 
-// Check returns why the binding conflicts with a user or group name that a consumer chose, nil if it does not: the consumer,
-// whose tenant namespace is given, would inherit rights that were granted to another subject. A binding newer than since is
+// Check returns why the binding conflicts with a user or group name chosen by a consumer, or nil: the consumer,
+// whose tenant namespace is given, would inherit rights granted to another subject. A binding newer than since is
 // ignored, because its author knew of the consumer's name; since is nil if the name is not in use yet.
 func (b Binding) Check(name string, consumer liqov1beta1.ClusterID, namespace string, since *metav1.Time) error {
 	switch at := b.Object.GetCreationTimestamp(); {
@@ -38,7 +38,7 @@ func (b Binding) Check(name string, consumer liqov1beta1.ClusterID, namespace st
 		b.Kind, strings.TrimPrefix(b.Object.GetNamespace()+"/"+b.Object.GetName(), "/"), name, names.RemoteClusterID, consumer)
 }
 
-// NamesUserOrGroup reports whether one of the subjects is a user or group of that name.
+// NamesUserOrGroup reports whether one of the subjects is a user or group of this name.
 func NamesUserOrGroup(subjects []rbacv1.Subject, name string) bool {
 	for _, s := range subjects {
 		if (s.Kind == rbacv1.UserKind || s.Kind == rbacv1.GroupKind) && s.Name == name {
@@ -55,8 +55,8 @@ const (
 )
 
 // BoundNamespaces returns the namespaces whose ServiceAccounts get rights by a binding with these subjects: by the account, by
-// its user name, or by the group of all accounts of the namespace. The namespace of the binding itself is left out: the binding
-// gives no rights outside of that namespace, and is deleted with it.
+// the account's user name, or by the group of all accounts of the namespace. The namespace of the binding itself is left out: the
+// binding gives no rights outside of this namespace, and is deleted with the namespace.
 func BoundNamespaces(subjects []rbacv1.Subject, inNamespace string) []string {
 	var out []string
 	for _, s := range subjects {

@@ -10,13 +10,13 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// CiliumDaemonSet and CiliumConfig are the names of the DaemonSet of Cilium and of the ConfigMap with its settings, in one namespace.
+// CiliumDaemonSet and CiliumConfig are the names of the DaemonSet and the settings ConfigMap of Cilium, in one namespace.
 const (
 	CiliumDaemonSet = "cilium"
 	CiliumConfig    = "cilium-config"
 )
 
-// CiliumSettings returns the settings of Cilium where it runs: those that an earlier Cilium left behind say nothing.
+// CiliumSettings returns the settings of a running Cilium: settings left behind by an earlier Cilium say nothing.
 func CiliumSettings(daemons []appsv1.DaemonSet, configs []corev1.ConfigMap) (all []corev1.ConfigMap) {
 	for i := range configs {
 		runs := func(d appsv1.DaemonSet) bool { return d.Name == CiliumDaemonSet && d.Namespace == configs[i].Namespace }
@@ -27,8 +27,8 @@ func CiliumSettings(daemons []appsv1.DaemonSet, configs []corev1.ConfigMap) (all
 	return all
 }
 
-// ReplacesKubeProxy reports whether Cilium has NodePorts lead to endpoints, by the settings in its ConfigMap: it chooses an endpoint on the uplink, before
-// Liqo gives the packet a source that a peer knows.
+// ReplacesKubeProxy reports whether NodePorts lead to endpoints by Cilium, according to the settings in the ConfigMap: Cilium chooses an endpoint on
+// the uplink, before Liqo gives the packet a source known to a peer.
 func ReplacesKubeProxy(settings map[string]string) bool {
 	replaces := settings["kube-proxy-replacement"]
 	return replaces == "true" || replaces == "strict" || settings["enable-node-port"] == "true"

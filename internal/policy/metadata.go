@@ -13,12 +13,12 @@ import (
 // partOf is the label by which installations find their own pods.
 const partOf = "app.kubernetes.io/part-of"
 
-// Programs of the provider read the metadata that consumers write on their objects. The rule about that metadata is here only,
-// for pods and EndpointSlices that the provider creates on request, and for objects that consumers write themselves.
+// Programs of the provider read the metadata written by consumers on their objects. This is the only rule about consumer metadata:
+// for pods and EndpointSlices created by the provider on request, and for objects written by consumers themselves.
 
 // KeepsLabel reports whether an object of a consumer may have a label. Labels of Liqo define the role of an object, and
-// monitors and gateways are found by them: a consumer may have only those of its own objects. dropped are further patterns of
-// keys.
+// monitors and gateways are found by these labels: a consumer may have only the labels of its own objects. dropped are further
+// patterns of keys.
 func KeepsLabel(key, value string, dropped []string) bool {
 	switch {
 	case key == partOf && value == names.ManagedByLiqo, key == names.OffloadingComponent:

@@ -17,7 +17,7 @@ import (
 // tenantNamespaces is the prefix of tenant namespaces.
 const tenantNamespaces = "liqo-tenant-"
 
-// Reserved are the namespaces that a consumer never gets as remote namespaces, besides those of Kubernetes.
+// Reserved are the namespaces never given to a consumer as remote namespaces, besides those of Kubernetes.
 type Reserved struct {
 	// Liqo is the namespace of the installation.
 	Liqo string
@@ -27,7 +27,7 @@ type Reserved struct {
 	Names []string
 }
 
-// CheckTwinNamespace returns why a consumer may not have a remote namespace of that name, nil if it may.
+// CheckTwinNamespace returns why a consumer may not have a remote namespace of this name, or nil.
 func CheckTwinNamespace(name string, r Reserved) error {
 	if problems := validation.IsDNS1123Label(name); len(problems) > 0 {
 		return fmt.Errorf("invalid namespace name %q: %s", name, strings.Join(problems, ", "))

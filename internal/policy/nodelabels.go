@@ -16,9 +16,9 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// defaultNodeLabels is the default list of labels that a consumer copies from a provider: those that describe location and kind
+// defaultNodeLabels is the default list of labels that a consumer copies from a provider: labels for location and kind
 // of the provider, and all labels without a prefix. Labels with a prefix belong to the programs that act on them (clouds,
-// autoscalers, network plugins), and a provider must not control those of the consumer.
+// autoscalers, network plugins), and a provider must not control the consumer's programs.
 var defaultNodeLabels = []string{
 	"*",
 	"liqo.io/provider",
@@ -96,8 +96,8 @@ var featureName = regexp.MustCompile(`^[A-Z][a-zA-Z0-9]*(/[a-zA-Z][a-zA-Z0-9]*)*
 // kubelet.
 var kubeletFeatures = []string{"ExtendWebSocketsToKubelet"}
 
-// DeclaredFeatures returns the features that a virtual node may declare, sorted as the API server demands: it would reject the
-// whole status of the Node for one invalid name.
+// DeclaredFeatures returns the features that a virtual node may declare, sorted as the API server demands. For one invalid name, the
+// API server would reject the whole status of the Node.
 func DeclaredFeatures(features []string) []string {
 	var out []string
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(features))) {

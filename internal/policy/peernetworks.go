@@ -17,7 +17,7 @@ const (
 	minReportedBits6    = 48
 )
 
-// PeerNetworks returns the networks that a peer reports, or nil if they are incomplete, invalid or too large. It omits a proxy outside of them.
+// PeerNetworks returns the networks reported by a peer, or nil if incomplete, invalid or too large. A proxy outside of the networks is omitted.
 func PeerNetworks(reported *networkingv1beta1.ClusterConfig) *networkingv1beta1.ClusterConfig {
 	if reported == nil {
 		return nil
@@ -54,8 +54,8 @@ func SameNetworks(a, b networkingv1beta1.ClusterConfig) bool {
 	return same(a.CIDR.Pod, b.CIDR.Pod) && same(a.CIDR.External, b.CIDR.External)
 }
 
-// NextNetworks returns the networks that a Configuration is to have in place of its own, and true if they differ: those that the peer
-// reports, if the present ones are the last that both agreed on. So networks of the Configuration's author stay. Present networks keep
+// NextNetworks returns the next networks of a Configuration, and true if they differ from the present ones: the networks reported by the
+// peer, if the present networks are the last agreed ones. Networks of the Configuration's author stay. Present networks keep
 // their order.
 func NextNetworks(present networkingv1beta1.ClusterConfig, reported, agreed *networkingv1beta1.ClusterConfig) (networkingv1beta1.ClusterConfig, bool) {
 	valid := PeerNetworks(reported)

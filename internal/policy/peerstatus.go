@@ -22,8 +22,8 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
-// A provider writes the status of objects that this cluster requested, and may write arbitrary values. These functions return
-// the accepted part: results for the requested items, of bounded size. A field without a rule here is dropped.
+// A provider writes the status of objects requested by this cluster, and may write arbitrary values. These functions return
+// the accepted part: results for the requested items, of bounded size. A field without a rule is dropped.
 
 // Limits of lists in the status of a peer.
 const (
@@ -43,8 +43,8 @@ const (
 // maxPeerAmount exceeds the amounts of any cluster, and is small enough for milli-units.
 func maxPeerAmount() resource.Quantity { return *resource.NewQuantity(1<<50, resource.BinarySI) }
 
-// NamespaceMapStatus returns the accepted part of the status that a provider wrote: only mappings of requested namespaces. A
-// namespace that is not requested any more is kept if it was accepted before: the provider reports its deletion.
+// NamespaceMapStatus returns the accepted part of a provider's status: only mappings of requested namespaces. A
+// namespace no longer requested is kept if it was accepted before: the provider reports its deletion.
 func NamespaceMapStatus(spec *offv1beta1.NamespaceMapSpec, before, reported *offv1beta1.NamespaceMapStatus) offv1beta1.NamespaceMapStatus {
 	out := offv1beta1.NamespaceMapStatus{ProviderVersion: CleanLine(reported.ProviderVersion, MaxForeignReason)}
 	for _, capability := range reported.ProviderCapabilities[:min(len(reported.ProviderCapabilities), maxPeerCapabilities)] {
@@ -90,8 +90,8 @@ var mappingPhases = []offv1beta1.MappingPhase{
 	offv1beta1.MappingAccepted, offv1beta1.MappingCreationLoopBackOff, offv1beta1.MappingTerminating,
 }
 
-// TwinOf returns the remote namespace that the objects of a local namespace are reflected to: the requested one, once the
-// provider has accepted exactly that name.
+// TwinOf returns the remote namespace for the objects of a local namespace: the requested one, once the
+// provider has accepted exactly the requested name.
 func TwinOf(nm *offv1beta1.NamespaceMap, local string) (string, bool) {
 	desired, requested := nm.Spec.DesiredMapping[local]
 	current, answered := nm.Status.CurrentMapping[local]
@@ -123,8 +123,8 @@ func RenewStatus(reported *authv1beta1.RenewStatus) authv1beta1.RenewStatus {
 	return authv1beta1.RenewStatus{AuthParams: authParams(reported.AuthParams), Conditions: foreignConditions(reported.Conditions)}
 }
 
-// PeerEndpoint returns the valid part of the gateway endpoint that a peer reported: valid addresses and ports, because they
-// become arguments of a process, and only addresses that this cluster may connect to. It returns nil if nothing is left.
+// PeerEndpoint returns the valid part of a gateway endpoint reported by a peer, or nil: valid addresses and ports, because they
+// become arguments of a process, and only addresses that this cluster may connect to.
 func PeerEndpoint(reported *networkingv1beta1.EndpointStatus) *networkingv1beta1.EndpointStatus {
 	if reported == nil {
 		return nil
@@ -195,9 +195,9 @@ func foreignConditions(reported []metav1.Condition) []metav1.Condition {
 	return out
 }
 
-// Amounts returns the amounts of another cluster without those that no node can have: invalid names, negative amounts, and
-// fractions of integer resources, for which the API server would reject the whole Node. Amounts are limited so that sums do not
-// overflow.
+// Amounts returns the amounts of another cluster that a node can have. Invalid names, negative amounts, and
+// fractions of integer resources are left out: the API server would reject the whole Node. Amounts are limited to prevent overflow
+// of sums.
 func Amounts(reported corev1.ResourceList) corev1.ResourceList {
 	var out corev1.ResourceList
 	for _, name := range slices.Sorted(maps.Keys(reported)) {
@@ -220,7 +220,7 @@ func Amounts(reported corev1.ResourceList) corev1.ResourceList {
 }
 
 // classes returns the classes with valid names, each once, with at most one default. field returns the name of a class and a
-// pointer to its default flag.
+// pointer to the class's default flag.
 func classes[T any](reported []T, field func(*T) (name string, isDefault *bool)) []T {
 	var out []T
 	names, hasDefault := map[string]bool{}, false

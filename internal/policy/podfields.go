@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// PodField is a field of pods that a minor version of Kubernetes introduced, or enabled by default. Earlier versions drop it.
+// PodField is a field of pods introduced, or enabled by default, in a minor version of Kubernetes. Earlier versions drop the field.
 type PodField struct {
 	// Path begins with spec; [*] stands for the elements of a list.
 	Path  string
@@ -29,7 +29,7 @@ type PodField struct {
 // OldestTestedMinor is the minor version of Kubernetes whose fields all supported providers are taken to know.
 const OldestTestedMinor = 35
 
-// oldestMinor is the oldest minor version that the chart accepts, for which older ones count, too.
+// oldestMinor is the oldest minor version accepted by the chart. Older versions count as oldestMinor.
 const oldestMinor = 30
 
 // newestMinor is the latest minor version of newPodFields.
@@ -37,8 +37,8 @@ var newestMinor = slices.MaxFunc(newPodFields, func(a, b PodField) int { return 
 
 var newPodFields = listNewPodFields()
 
-// NewPodFields returns the fields after OldestTestedMinor that are copied to the provider: see translate.ShadowPod for those that are
-// left out. A test of the suite skew compares the table with the API servers.
+// NewPodFields returns the fields after OldestTestedMinor that are copied to the provider; translate.ShadowPod leaves out the
+// others. A test of the suite skew compares the table with the API servers.
 func NewPodFields() []PodField { return slices.Clone(newPodFields) }
 
 func listNewPodFields() []PodField {
@@ -67,7 +67,7 @@ func listNewPodFields() []PodField {
 	return out
 }
 
-// RequiredMinor returns the minor version of Kubernetes that has all fields of the pod, and a field that needs it. It is 0 for a pod
+// RequiredMinor returns the minor version of Kubernetes with all fields of the pod, and a field that needs this version. minor is 0 for a pod
 // without any of NewPodFields.
 func RequiredMinor(pod *corev1.Pod) (minor int, field string) {
 	spec, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&pod.Spec)
@@ -104,7 +104,7 @@ func hasPath(value any, path []string) bool {
 	return ok && slices.ContainsFunc(elements, func(element any) bool { return hasPath(element, path[1:]) })
 }
 
-// MinorOf returns the minor version that a Node has in its label names.KubernetesMinor, 0 if it is unknown.
+// MinorOf returns the minor version in a Node's label names.KubernetesMinor, 0 if unknown.
 func MinorOf(labels map[string]string) int {
 	minor, err := strconv.Atoi(labels[names.KubernetesMinor])
 	if err != nil || minor < 1 || minor > 999 {
@@ -113,8 +113,8 @@ func MinorOf(labels map[string]string) int {
 	return max(minor, oldestMinor)
 }
 
-// RequireMinor keeps a new pod of an offloaded namespace off the virtual nodes of providers whose Kubernetes drops one of its fields.
-// It returns a warning for its user, or "". Nodes of an unknown version, and real ones, are not affected. It is idempotent.
+// RequireMinor keeps a new pod of an offloaded namespace off the virtual nodes of providers whose Kubernetes drops a field of the pod. The
+// result is a warning for the user, or "". Nodes of an unknown version, and real nodes, are not affected. RequireMinor is idempotent.
 func RequireMinor(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading) (warning string) {
 	minor, field := RequiredMinor(pod)
 	if minor == 0 || nso.Spec.PodOffloadingStrategy == offv1beta1.LocalPodOffloadingStrategyType || pod.Spec.NodeName != "" || ofDaemonSet(pod) {

@@ -14,7 +14,7 @@ import (
 // PodRequests returns the requests of the pod for each resource, plus one of "pods", as the scheduler counts them: containers and
 // sidecars run together and add up, an ordinary init container runs beside the sidecars started before it, and the larger of the
 // two phases counts. A request at pod level replaces the sum, and the overhead of the runtime class is added. A negative amount,
-// which no Pod can have, counts as zero.
+// impossible in a Pod, counts as zero.
 func PodRequests(pod *corev1.PodSpec) corev1.ResourceList {
 	return schedulerRequests(&corev1.Pod{Spec: *pod}, helpers.PodResourcesOptions{})
 }
@@ -27,7 +27,7 @@ func PodUsage(pod *corev1.Pod) corev1.ResourceList {
 	})
 }
 
-// schedulerRequests returns what the scheduler counts for the pod as the API server would store it.
+// schedulerRequests returns the scheduler's count for the pod in the form stored by the API server.
 func schedulerRequests(pod *corev1.Pod, options helpers.PodResourcesOptions) corev1.ResourceList {
 	stored := &corev1.Pod{Status: pod.Status, Spec: corev1.PodSpec{
 		Containers: storedRequests(pod.Spec.Containers), InitContainers: storedRequests(pod.Spec.InitContainers),

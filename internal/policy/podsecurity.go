@@ -70,7 +70,7 @@ func CheckPodSecurity(pod *corev1.PodSpec, level string) error {
 	return nil
 }
 
-// checkRestricted returns an error that names a requirement of the level restricted which a container does not meet.
+// checkRestricted returns an error that names a requirement of the level restricted not met by a container.
 func checkRestricted(pod *corev1.PodSecurityContext, c *corev1.Container) error {
 	if pod == nil {
 		pod = &corev1.PodSecurityContext{}

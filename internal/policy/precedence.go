@@ -10,11 +10,11 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rank is the precedence among objects of which only one is permitted: the oldest wins, so that a later object cannot
-// displace it; of objects created in the same second, the first by name. An object that is being deleted comes last.
+// Rank is the precedence among objects of which only one is permitted. The oldest wins: a later object cannot
+// displace it. Of objects created in the same second, the first by name wins. An object being deleted comes last.
 type Rank struct {
-	// Leaving is true for an object being deleted, Outside for an object in an unusable place, Idle for an object that is
-	// inactive while another may be active: a gateway that does not run.
+	// Leaving is true for an object being deleted, Outside for an object in an unusable place, Idle for an inactive object
+	// while another may be active: a gateway that does not run.
 	Leaving, Outside, Idle bool
 
 	Since           time.Time
@@ -39,8 +39,8 @@ func number(is bool) int {
 	return 0
 }
 
-// Oldest returns the object with the highest precedence for which meant is true and that is not being deleted, nil if there is
-// none.
+// Oldest returns the object with the highest precedence for which meant is true, or nil. Objects being deleted are
+// excluded.
 func Oldest[T any, P interface {
 	*T
 	metav1.Object

@@ -15,7 +15,7 @@ import (
 	offv1beta1 "liqo.io/liqo/api/offloading/v1beta1"
 )
 
-// CheckQuota returns why a new pod does not fit into the budget of its user on top of the usage of the user's pods, nil if it fits.
+// CheckQuota returns why a new pod does not fit into the budget of its user on top of the usage of the user's pods, or nil.
 func CheckQuota(budget *offv1beta1.QuotaSpec, pod *corev1.PodSpec, used corev1.ResourceList) error {
 	if budget.Cordoned != nil && *budget.Cordoned {
 		return fmt.Errorf("user is cordoned: the pods of %q run on, and new ones are refused", budget.User)
@@ -84,7 +84,7 @@ func FindShortages(need, used, budget corev1.ResourceList) Shortages {
 }
 
 // CheckRequests returns an error that names the first violation of a strict budget by the pod: with set, every container must
-// request cpu and memory; with equal, each of its limits must also equal the request.
+// request cpu and memory; with equal, the limits must also equal the requests.
 func CheckRequests(pod *corev1.PodSpec, set, equal bool) error {
 	for _, c := range slices.Concat(pod.InitContainers, pod.Containers) {
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {

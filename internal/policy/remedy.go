@@ -16,7 +16,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Remedy is the action on a pod that was created before its namespace was offloaded, or for another strategy.
+// Remedy is the action on a pod created before its namespace was offloaded, or for another strategy.
 type Remedy string
 
 // Remedies, from no action to an action of the user.
@@ -24,9 +24,9 @@ const (
 	Leave Remedy = "leave"
 	// Tolerate adds the toleration of virtual nodes: of the required changes, only tolerations are mutable in a pod.
 	Tolerate Remedy = "tolerate"
-	// Recreate deletes the pod: its owner creates a replacement, which is steered.
+	// Recreate deletes the pod: its owner creates a steered replacement.
 	Recreate Remedy = "recreate"
-	// Evict requests the eviction of a running pod, so that its owner creates a replacement.
+	// Evict requests the eviction of a running pod: its owner creates a replacement.
 	Evict Remedy = "evict"
 	// Tell leaves the action to the user.
 	Tell Remedy = "tell"
@@ -61,7 +61,7 @@ func isOutdated(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading) bool {
 }
 
 // RemedyForReleased returns the remedy for an unscheduled pod whose namespace is not offloaded any more. The remaining
-// toleration might still place it on a virtual node, which would never run it.
+// toleration might still place the pod on a virtual node, and it would never run.
 func RemedyForReleased(pod *corev1.Pod, runtimeClass string) Remedy {
 	_, steered := pod.Annotations[names.ImposedAffinity]
 	switch {
@@ -84,7 +84,7 @@ func anew(pod *corev1.Pod) Remedy {
 	return Tell
 }
 
-// RemedyForRunning returns the remedy for a scheduled pod, provided that the user wants the strategy enforced on such pods. An
+// RemedyForRunning returns the remedy for a scheduled pod, provided that the user wants the strategy enforced on scheduled pods. An
 // unknown node, nil, violates no strategy.
 func RemedyForRunning(pod *corev1.Pod, node *corev1.Node, nso *offv1beta1.NamespaceOffloading, runtimeClass string) Remedy {
 	_, static := pod.Annotations[corev1.MirrorPodAnnotationKey]
@@ -98,8 +98,8 @@ func RemedyForRunning(pod *corev1.Pod, node *corev1.Node, nso *offv1beta1.Namesp
 	}
 }
 
-// RemedyForStranded returns the remedy for a pod that is bound to a virtual node which its namespace is not offloaded to any
-// more. The virtual kubelet terminates pods that ran; a pod that never started would stay pending for ever.
+// RemedyForStranded returns the remedy for a pod bound to a virtual node, when the pod's namespace is no longer offloaded to the
+// node. The virtual kubelet terminates pods that ran; a pod that never started would stay pending for ever.
 func RemedyForStranded(pod *corev1.Pod) Remedy {
 	waits := pod.Status.Phase == corev1.PodPending && len(pod.Status.ContainerStatuses) == 0
 	if over(pod) || !waits || ofDaemonSet(pod) || !isReplaced(pod) {
@@ -137,9 +137,9 @@ func allows(nso *offv1beta1.NamespaceOffloading, node *corev1.Node) bool {
 	return err != nil || selector.Match(node)
 }
 
-// KeptOff reports whether a pod that was bound to a virtual node does not run there: pods of DaemonSets that tolerate every
-// taint are meant for nodes that the consumer maintains, and a provider runs such pods itself. A DaemonSet that tolerates the
-// taint of virtual nodes by its key is meant for them.
+// KeptOff reports whether a pod bound to a virtual node does not run on the node. Pods of DaemonSets that tolerate every
+// taint are meant for nodes maintained by the consumer, and a provider runs such pods itself. A DaemonSet that tolerates the
+// taint of virtual nodes by its key is meant for virtual nodes.
 func KeptOff(pod *corev1.Pod) bool {
 	if !ofDaemonSet(pod) {
 		return false
@@ -152,8 +152,8 @@ func KeptOff(pod *corev1.Pod) bool {
 	return true
 }
 
-// KeepDaemonSetOff excludes virtual nodes for the pods of a DaemonSet that tolerates every taint, and reports whether it
-// changed the DaemonSet: such pods would never run, and a rollout would wait for them for ever. A DaemonSet that names virtual
+// KeepDaemonSetOff excludes virtual nodes for the pods of a DaemonSet that tolerates every taint, and reports whether the DaemonSet
+// changed: on a virtual node, the pods would never run, and a rollout would wait for ever. A DaemonSet that names virtual
 // nodes, by their taint or their label, is meant for them.
 func KeepDaemonSetOff(ds *appsv1.DaemonSet) bool {
 	pod := &ds.Spec.Template.Spec

@@ -17,14 +17,14 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// RemotePods is the policy of a provider's administrator for pods of its consumers. Everything that no list names is denied,
+// RemotePods is the policy of a provider's administrator for pods of consumers. Everything outside the lists is denied,
 // also features of later versions of Kubernetes. In names, a final * is a wildcard.
 type RemotePods struct {
 	// Volumes are the permitted kinds of volumes, by their field in a Pod; nil is DefaultVolumes.
 	Volumes []string
 	// PriorityClasses, RuntimeClasses and ServiceAccounts are permitted names.
 	PriorityClasses, RuntimeClasses, ServiceAccounts []string
-	// ControlPlane permits tolerations of the taints of nodes with a role, such as those of the control plane.
+	// ControlPlane permits tolerations of the taints of nodes with a role, such as control-plane nodes.
 	ControlPlane bool
 }
 
@@ -95,11 +95,11 @@ func (r RemotePods) checkVolumes(volumes []corev1.Volume, level string) error {
 	return nil
 }
 
-// projections are the sources of projected volumes. checkAccount checks those that are credentials.
+// projections are the sources of projected volumes. checkAccount checks the credentials among them.
 var projections = []string{"configMap", "secret", "downwardAPI", "clusterTrustBundle", "serviceAccountToken", "podCertificate"}
 
-// setFields returns the names of the fields that are set in a union (a struct of pointers, one of which is set). It uses
-// reflection in order to find fields of later versions, too.
+// setFields returns the names of the set fields of a union: a struct of pointers with one set. Reflection
+// finds fields of later versions, too.
 func setFields(of any) []string {
 	var out []string
 	value := reflect.ValueOf(of)
@@ -120,8 +120,8 @@ func AccountOf(pod *corev1.PodSpec) string {
 // AllowsAccount reports whether pods may run as a ServiceAccount of the provider, with its tokens.
 func (r RemotePods) AllowsAccount(name string) bool { return listsName(r.ServiceAccounts, name) }
 
-// checkAccount returns an error if a pod uses an account of the provider or its credentials. The account default, which is that
-// of each pod without another, is permitted without credentials.
+// checkAccount returns an error if a pod uses an account of the provider or its credentials. The account default, common to
+// all pods without another account, is permitted without credentials.
 func (r RemotePods) checkAccount(pod *corev1.PodSpec) error {
 	account := AccountOf(pod)
 	if r.AllowsAccount(account) {
@@ -160,7 +160,7 @@ func ToleratesRole(t corev1.Toleration) bool {
 	return strings.HasPrefix(t.Key, rolePrefix) || t.Key == "CriticalAddonsOnly"
 }
 
-// CheckTolerations returns an error that names a toleration which pods of consumers may not have.
+// CheckTolerations returns an error that names a toleration forbidden to pods of consumers.
 func (r RemotePods) CheckTolerations(tolerations []corev1.Toleration) error {
 	for _, t := range tolerations {
 		if !r.ControlPlane && ToleratesRole(t) {
@@ -170,13 +170,13 @@ func (r RemotePods) CheckTolerations(tolerations []corev1.Toleration) error {
 	return nil
 }
 
-// ordinaryTaints are the taints for conditions of a node, in contrast to those for its purpose.
+// ordinaryTaints are the taints for conditions of a node, in contrast to taints for its purpose.
 var ordinaryTaints = []string{
 	corev1.TaintNodeNotReady, corev1.TaintNodeUnreachable, corev1.TaintNodeUnschedulable, corev1.TaintNodeMemoryPressure,
 	corev1.TaintNodeDiskPressure, corev1.TaintNodeNetworkUnavailable, corev1.TaintNodePIDPressure, corev1.TaintNodeOutOfService,
 }
 
-// EncodeRoleTolerations returns the value of the annotation RoleTolerations for a pod, empty if it has no such tolerations.
+// EncodeRoleTolerations returns the value of the annotation RoleTolerations for a pod, or "" without such tolerations.
 func EncodeRoleTolerations(tolerations []corev1.Toleration) string {
 	var out []corev1.Toleration
 	for _, t := range tolerations {
@@ -194,8 +194,8 @@ func EncodeRoleTolerations(tolerations []corev1.Toleration) string {
 	return string(encoded)
 }
 
-// PodTolerations returns the tolerations of the pod of a ShadowPod, without those that CheckTolerations denies, and with those of
-// the annotation RoleTolerations if they are permitted. A toleration without a key tolerates everything, including control-plane
+// PodTolerations returns the tolerations of the pod of a ShadowPod. Tolerations denied by CheckTolerations are left out, and tolerations in
+// the annotation RoleTolerations are added if permitted. A toleration without a key tolerates everything, including control-plane
 // nodes and virtual nodes: it is replaced by tolerations of ordinaryTaints.
 func (r RemotePods) PodTolerations(sp *offv1beta1.ShadowPod) []corev1.Toleration {
 	if r.ControlPlane {
@@ -222,8 +222,8 @@ func (r RemotePods) PodTolerations(sp *offv1beta1.ShadowPod) []corev1.Toleration
 	return out
 }
 
-// KeepOffVirtualNodes excludes virtual nodes for a pod: it came from another cluster, and would be offloaded again, to a third
-// one or back.
+// KeepOffVirtualNodes excludes virtual nodes for a pod from another cluster: the pod would be offloaded again, to a third
+// cluster or back.
 func KeepOffVirtualNodes(pod *corev1.PodSpec) {
 	require(pod, []corev1.NodeSelectorTerm{virtual(corev1.NodeSelectorOpNotIn)})
 }

@@ -56,7 +56,7 @@ func CheckShadowPod(sp *offv1beta1.ShadowPod, p Policy) error {
 	return checkBaseline(&sp.Spec.Pod, p.PodSecurity)
 }
 
-// CheckShadowPodItself returns an error if the ShadowPod is invalid under every policy. It reads no other object.
+// CheckShadowPodItself returns an error if the ShadowPod is invalid under every policy. No other object is read.
 func CheckShadowPodItself(sp *offv1beta1.ShadowPod) error {
 	if sp.Labels[names.OffloadingOrigin] == "" {
 		return fmt.Errorf("the label %s is missing", names.OffloadingOrigin)
@@ -64,8 +64,8 @@ func CheckShadowPodItself(sp *offv1beta1.ShadowPod) error {
 	return checkPlacement(&sp.Spec.Pod)
 }
 
-// checkPlacement returns an error for fields that the level of Pod Security does not cover: a consumer never selects nodes of
-// the provider directly, shares its host namespaces or preempts its system pods.
+// checkPlacement returns an error for fields not covered by the level of Pod Security: a consumer never selects nodes of
+// the provider directly, shares the host namespaces or preempts system pods.
 func checkPlacement(pod *corev1.PodSpec) error {
 	switch {
 	case len(pod.Containers) == 0:

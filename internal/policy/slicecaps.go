@@ -48,7 +48,7 @@ func (c SliceCaps) CheckSums(requested, tenant, provider corev1.ResourceList) er
 }
 
 // Count returns why the ResourceSlice exceeds the number permitted for its tenant, or nil. Granted ResourceSlices take
-// precedence, then older ResourceSlices, so a new ResourceSlice never displaces a granted one.
+// precedence, then older ResourceSlices: a new ResourceSlice never displaces a granted one.
 func (c SliceCaps) Count(slice *authv1beta1.ResourceSlice, all []authv1beta1.ResourceSlice) error {
 	if c.Slices <= 0 {
 		return nil

@@ -22,7 +22,7 @@ const (
 	ReasonDefaultClassDisabled   = "DefaultResourceSliceClassDisabled"
 )
 
-// Verdict is one condition of a ResourceSlice, without its time.
+// Verdict is one condition of a ResourceSlice, without the time.
 type Verdict struct {
 	Type            authv1beta1.ResourceSliceConditionType
 	Status          authv1beta1.ResourceSliceConditionStatus
@@ -72,7 +72,7 @@ func (v Verdict) Set(status *authv1beta1.ResourceSliceStatus, now time.Time) {
 	}
 }
 
-// ClearDecision removes a condition, so that another controller may decide.
+// ClearDecision removes a condition to let another controller decide.
 func ClearDecision(status *authv1beta1.ResourceSliceStatus, t authv1beta1.ResourceSliceConditionType) {
 	status.Conditions = slices.DeleteFunc(status.Conditions, func(c authv1beta1.ResourceSliceCondition) bool { return c.Type == t })
 }

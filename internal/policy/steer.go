@@ -2,8 +2,8 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package policy holds the decisions of admission and policy as functions of objects, shared by webhooks, controllers and the
-// command line, with the requests of a pod as the Kubernetes scheduler computes them. Each denial is one sentence that its reader
-// can act on.
+// command line, with the requests of a pod as the Kubernetes scheduler computes them. Each denial is one sentence for the reader
+// to act on.
 package policy
 
 import (
@@ -18,10 +18,10 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// SteerPod changes a new pod of an offloaded namespace so that the scheduler places it according to the namespace's strategy,
-// and reports whether it changed the pod. It is idempotent. The policy liqo-pods of the chart does the same in the API server.
+// SteerPod changes a new pod of an offloaded namespace to be scheduled according to the namespace's strategy,
+// and reports whether the pod changed. SteerPod is idempotent. The policy liqo-pods of the chart does the same in the API server.
 //
-// Pods of a DaemonSet and pods of the Liqo runtime class are placed already. So are pods with a nodeName, which get only the
+// Pods of a DaemonSet and pods of the Liqo runtime class are placed already. Pods with a nodeName are placed, too, and get only the
 // toleration: without it they would be evicted from a virtual node at once.
 func SteerPod(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading, runtimeClass string) (changed bool) {
 	strategy := nso.Spec.PodOffloadingStrategy
@@ -40,7 +40,7 @@ func SteerPod(pod *corev1.Pod, nso *offv1beta1.NamespaceOffloading, runtimeClass
 	return true
 }
 
-// describeTerms returns terms as text, in which each requirement is a key, an operator and values, and those of fields begin with @.
+// describeTerms returns terms as text: each requirement is a key, an operator and values, and requirements of fields begin with @.
 func describeTerms(terms []corev1.NodeSelectorTerm) string {
 	var alternatives []string
 	for _, t := range terms {
@@ -118,8 +118,8 @@ func imposed(strategy offv1beta1.PodOffloadingStrategyType, selector *corev1.Nod
 	return append(chosen, virtual(corev1.NodeSelectorOpNotIn))
 }
 
-// matchesNothing reports whether a term is empty. Kubernetes matches no node with an empty term; joined with another term, it
-// would match all nodes of that term.
+// matchesNothing reports whether a term is empty. Kubernetes matches no node with an empty term; joined with another term, the empty term
+// would match all nodes of the other term.
 func matchesNothing(t corev1.NodeSelectorTerm) bool {
 	return len(t.MatchExpressions) == 0 && len(t.MatchFields) == 0
 }
@@ -130,7 +130,7 @@ func virtual(op corev1.NodeSelectorOperator) corev1.NodeSelectorTerm {
 	}}
 }
 
-// require adds terms to the required node affinity of the pod, and reports whether that changed it. Terms are alternatives, so
+// require adds terms to the required node affinity of the pod, and reports whether the affinity changed. Terms are alternatives:
 // the pod's own (A or B) and (C or D) become (A and C), (A and D), (B and C), (B and D).
 func require(spec *corev1.PodSpec, terms []corev1.NodeSelectorTerm) bool {
 	if len(terms) == 0 {

@@ -11,7 +11,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// DefaultTenant sets the label of the Tenant that names its cluster, and reports whether the Tenant changed.
+// DefaultTenant sets the cluster label of the Tenant, and reports whether the Tenant changed.
 func DefaultTenant(tenant *authv1beta1.Tenant) (changed bool) {
 	if _, labelled := tenant.Labels[names.RemoteClusterID]; labelled || tenant.Spec.ClusterID == "" {
 		return false
@@ -23,7 +23,7 @@ func DefaultTenant(tenant *authv1beta1.Tenant) (changed bool) {
 	return true
 }
 
-// ExchangesKeys reports whether the consumer has to prove that the key of the Tenant is its own.
+// ExchangesKeys reports whether the consumer has to prove the possession of the Tenant's key.
 func ExchangesKeys(tenant *authv1beta1.Tenant) bool {
 	return tenant.Spec.AuthzPolicy == nil || *tenant.Spec.AuthzPolicy != authv1beta1.TolerateNoHandshake
 }
@@ -44,8 +44,8 @@ func CheckTenant(tenant *authv1beta1.Tenant, namespace map[string]string) error 
 	return nil
 }
 
-// CheckTenantUnique returns an error with the conflicting Tenant: a namespace has at most one Tenant, and so has
-// a name in the cluster, because commands find a Tenant by name alone.
+// CheckTenantUnique returns an error with the conflicting Tenant. A namespace has at most one Tenant. A name has at most one
+// in the cluster, because commands find a Tenant by name alone.
 func CheckTenantUnique(tenant *authv1beta1.Tenant, others []authv1beta1.Tenant) error {
 	for i := range others {
 		other := &others[i]

@@ -23,9 +23,9 @@ func ParseTunnelProxy(proxyURL string) (netip.Addr, bool) {
 	return addr.Addr(), found && err == nil && addr.Port() == names.ProxyPort
 }
 
-// RemapTunnelProxy returns the API server proxy of a provider that the proxy URL of an Identity means, nil if it means another proxy. previous is
-// the last result for that URL. local is the present address of the proxy in this cluster; without one, that of previous stays. A URL is recognized
-// while it has the present address, and from then on.
+// RemapTunnelProxy returns the API server proxy of a provider meant by the proxy URL of an Identity, nil if the URL means another proxy. previous is
+// the last result for the URL. local is the present address of the proxy in this cluster; without one, the previous address stays. A URL is
+// recognized while it has the present address, and from then on.
 func RemapTunnelProxy(proxyURL string, previous *authv1beta1.TunnelProxy, local netip.Addr) *authv1beta1.TunnelProxy {
 	configured, ok := ParseTunnelProxy(proxyURL)
 	switch {

@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// CheckVirtualNode returns why the VirtualNode cannot become a node, nil if it can. Its name is used in labels and for a
+// CheckVirtualNode returns why the VirtualNode cannot become a node, or nil. Its name is used in labels and for a
 // cluster-wide object.
 func CheckVirtualNode(vn *offv1beta1.VirtualNode, others []offv1beta1.VirtualNode) error {
 	if problems := validation.IsValidLabelValue(vn.Name); len(problems) > 0 {
@@ -35,7 +35,7 @@ func CheckVirtualNode(vn *offv1beta1.VirtualNode, others []offv1beta1.VirtualNod
 }
 
 // CheckVirtualNodePlace returns an error if a VirtualNode is not permitted in its namespace. A virtual kubelet with its rights
-// will run there: an administrator must have agreed, by the label of a tenant namespace or by a separate label.
+// will run in the namespace: an administrator must have agreed, by the label of a tenant namespace or by a separate label.
 func CheckVirtualNodePlace(vn *offv1beta1.VirtualNode, namespace *corev1.Namespace) error {
 	labels := namespace.Labels
 	tenant := labels[names.TenantNamespace] == "true" && labels[names.RemoteClusterID] == string(vn.Spec.ClusterID)
@@ -55,7 +55,7 @@ func CheckVirtualKubeletImage(image string, ownImages, listed []string) error {
 	return fmt.Errorf("the image %q is none that virtual kubelets may run (virtualKubelet.images)", image)
 }
 
-// CheckVirtualNodeChange returns why a VirtualNode cannot change from old to vn, nil if it can. Another cluster means another
+// CheckVirtualNodeChange returns why a VirtualNode cannot change from old to vn, or nil. Another cluster means another
 // node: pods of the one must never be taken for pods of the other.
 func CheckVirtualNodeChange(old, vn *offv1beta1.VirtualNode) error {
 	if old.Spec.ClusterID != "" && vn.Spec.ClusterID != old.Spec.ClusterID {
@@ -69,8 +69,8 @@ func KubeletMapRules() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{{APIGroups: []string{offv1beta1.GroupVersion.Group}, Resources: []string{"namespacemaps"}, Verbs: []string{"get", "list", "watch"}}}
 }
 
-// KubeletInTenant returns the rules for the virtual kubelet of vn in its own namespace: of the Secrets it reads only the
-// kubeconfig of its provider, because the same namespace has those of the controllers.
+// KubeletInTenant returns the rules for the virtual kubelet of vn in the same namespace. Of the Secrets, only the provider's
+// kubeconfig is readable, because the namespace has the Secrets of the controllers, too.
 func KubeletInTenant(vn *offv1beta1.VirtualNode) []rbacv1.PolicyRule {
 	read, group := []string{"get", "list", "watch"}, []string{offv1beta1.GroupVersion.Group}
 	out := []rbacv1.PolicyRule{

@@ -17,8 +17,8 @@ func IsReclaimed(v *corev1.PersistentVolume) bool {
 		v.Status.Phase == corev1.VolumeReleased && v.Spec.PersistentVolumeReclaimPolicy == corev1.PersistentVolumeReclaimDelete
 }
 
-// DataIn returns the claims whose data is in a provider, or the volumes of those that are retained without a claim: of one provider and one
-// namespace, or of all if that is empty.
+// DataIn returns the claims with data in a provider; for a volume retained without a claim, the volume. The result is for one provider and
+// one namespace; an empty argument stands for all.
 func DataIn(volumes []corev1.PersistentVolume, provider, namespace string) []string {
 	var out []string
 	for i := range volumes {

@@ -58,8 +58,8 @@ func (s *inputs) peerCondition(l *link) *liqov1beta1.Condition {
 	return readyCondition(peer.Answers)
 }
 
-// lostCondition returns the condition of a peer declared as lost. Other controllers wait for a peer that is Established, so a peer
-// that rejects our credentials must not be.
+// lostCondition returns the condition of a peer declared as lost. Other controllers wait for an Established peer, and a peer
+// that rejects our credentials must not be Established.
 func (s *inputs) lostCondition(l *link) *liqov1beta1.Condition {
 	if l != nil {
 		if state := l.currentState(); state.failure == "" && state.refusal != "" {
@@ -102,8 +102,8 @@ func (l *link) misbehaviourCondition() (condition *liqov1beta1.Condition, again 
 	}, time.Until(m.Until) + time.Second
 }
 
-// writeCondition writes the condition if it changed, and the condition of a misbehaving peer, nil for none. It is the only writer of
-// status.conditions, and its patch contains nothing else, so no conflict is possible.
+// writeCondition writes the condition if it changed, and the condition of a misbehaving peer, nil for none. No other code writes
+// status.conditions, and the patch contains nothing else: no conflict is possible.
 func (r *reconciler) writeCondition(ctx context.Context, fc *liqov1beta1.ForeignCluster, want, misbehaves *liqov1beta1.Condition) error {
 	if fc == nil || want == nil {
 		return nil
@@ -124,7 +124,7 @@ func (r *reconciler) writeCondition(ctx context.Context, fc *liqov1beta1.Foreign
 }
 
 // withConditions returns the desired conditions, nil for none. Changes in the text of a lasting failure are
-// ignored: it often contains a port number that differs on each attempt.
+// ignored: the text often contains a port number that differs on each attempt.
 func withConditions(current []liqov1beta1.Condition, want liqov1beta1.Condition, misbehaves *liqov1beta1.Condition, now metav1.Time) ([]liqov1beta1.Condition, bool) {
 	if want.Type == "" {
 		return nil, len(current) > 0
@@ -155,7 +155,7 @@ func settleCondition(current []liqov1beta1.Condition, want liqov1beta1.Condition
 	return want
 }
 
-// problem is the problem of a Secret, as its event reports it; the zero value is none.
+// problem is the problem of a Secret, for an event; the zero value is none.
 type problem struct{ reason, message string }
 
 // recordProblems emits an event on each Secret whose problem changed since the last run.

@@ -77,7 +77,7 @@ func (e clusterPair) decideStep(local, copied *unstructured.Unstructured, draini
 }
 
 // neededHere reports whether another finalizer still holds an object being deleted. The replica is deleted last: with the
-// replica of a ResourceSlice, the credentials that drain its node are revoked.
+// replica of a ResourceSlice, the credentials for the drain of its node are revoked.
 func neededHere(local *unstructured.Unstructured) bool {
 	return slices.ContainsFunc(local.GetFinalizers(), func(f string) bool { return f != names.ReplicatorFinalizer })
 }
@@ -99,7 +99,7 @@ func (e clusterPair) isCopy(remote client.Object) bool {
 }
 
 // copyOf returns the desired replica of local: its spec, the labels and annotations of its users, and the labels of
-// Liqo, which are constant, because the peer rejects changes.
+// Liqo. These labels are constant, because the peer rejects changes.
 func (e clusterPair) copyOf(local *unstructured.Unstructured) *unstructured.Unstructured {
 	out := &unstructured.Unstructured{Object: map[string]any{}}
 	out.SetGroupVersionKind(local.GroupVersionKind())
@@ -151,7 +151,7 @@ func specOf(u *unstructured.Unstructured) map[string]any {
 	return spec
 }
 
-// removeExtraFields removes the fields of current, at any depth, that want does not have, and reports whether there are any.
+// removeExtraFields removes the fields of current missing in want, at any depth, and reports whether any were removed.
 func removeExtraFields(current, want map[string]any) (removed bool) {
 	for key, value := range current {
 		inner, isMap := value.(map[string]any)
@@ -203,11 +203,11 @@ func isDeployers(key string) bool {
 	})
 }
 
-// maxStatus bounds the status of one object that a peer can store in this cluster.
+// maxStatus bounds the status of one object stored by a peer in this cluster.
 const maxStatus = 512 << 10
 
 // statusBack returns local with the status of its replica, or nil if no write is needed. A replica without a status is
-// ignored: the provider has not processed it yet, and the previous status stays.
+// ignored: the provider has not processed the replica yet, and the previous status stays.
 func statusBack(local, copied *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	status, ok := copied.Object["status"]
 	if !ok || equality.Semantic.DeepEqual(status, local.Object["status"]) {

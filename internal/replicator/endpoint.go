@@ -26,8 +26,8 @@ import (
 )
 
 // endpointKinds report the servers' endpoints of one cluster to the clients of the other. Only this process reaches both API
-// servers, so it reports in both directions: to local clients, and to the peer's clients, whose endpoint is the only field that
-// the peer permits to write.
+// servers, and it reports in both directions: to local clients, and to the peer's clients. The endpoint is the only field of
+// the peer's clients that the peer permits to write.
 func (l *link) endpointKinds() []multicluster.Kind {
 	ours, theirs := endpointReporter{}, endpointReporter{}
 	return []multicluster.Kind{{
@@ -56,7 +56,7 @@ func gatewaysTo(cluster liqov1beta1.ClusterID, kind client.Object, optional bool
 }
 
 // endpointReporter is the last report to each client. If both clusters reach each other, both run a reporter, and one may see less of the
-// other cluster: each reports a change once, and neither reverts the other's. All gateways are one item, so no lock is needed.
+// other cluster: each reports a change once, and neither reverts the other's. All gateways are one item: no lock is needed.
 type endpointReporter map[types.UID]*networkingv1beta1.EndpointStatus
 
 // isReported reports whether a client needs no report: the last one was equal, and the client has an endpoint.
@@ -115,8 +115,8 @@ func writeEndpoint(ctx context.Context, c client.Client, gateway *networkingv1be
 	return nil
 }
 
-// serverEndpoint returns the endpoint of the first server that has one, running servers first, the precedence that nodes use; nil if there
-// is none.
+// serverEndpoint returns the endpoint of the first server with an endpoint, running servers first, the precedence of the nodes; nil for
+// none.
 func serverEndpoint(servers []networkingv1beta1.GatewayServer) *networkingv1beta1.EndpointStatus {
 	says := func(g *networkingv1beta1.GatewayServer) bool { return policy.PeerEndpoint(g.Status.Endpoint) != nil }
 	runs := func(g *networkingv1beta1.GatewayServer) bool { return says(g) && g.Status.InternalEndpoint != nil }

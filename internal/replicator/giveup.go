@@ -19,7 +19,7 @@ import (
 )
 
 // givenUp reports whether the user declared the peer as lost and the peer is not alive. A peer that rejects our
-// credentials counts as lost, like a peer without an answer: the local teardown does not depend on it.
+// credentials counts as lost, like a peer without an answer: the local teardown does not depend on the peer.
 func (s *inputs) givenUp(l *link) bool {
 	if s.cluster == nil || s.cluster.Annotations[names.PermanentlyUnreachable] != "true" {
 		return false
@@ -32,9 +32,9 @@ func (s *inputs) givenUp(l *link) bool {
 	return state.looked && !state.isAlive()
 }
 
-// isForgotten reports whether the user deletes all objects of a peer, credentials included, while the peer rejects the credentials: it was
-// torn down there first, and later credentials to remove the replicas will not come. after is the delay until the next check, 0 if a watch
-// triggers it.
+// isForgotten reports whether the user deletes all objects of a peer, credentials included, while the peer rejects the credentials: the peering
+// was torn down at the peer first, and later credentials to remove the replicas will not come. after is the delay until the next check, 0 if a
+// watch triggers the check.
 func (s *inputs) isForgotten(l *link, forgottenAfter time.Duration, now time.Time) (is bool, after time.Duration) {
 	staying := func(x corev1.Secret) bool { return x.DeletionTimestamp.IsZero() }
 	if !s.removed || l == nil || len(s.secrets) == 0 || slices.ContainsFunc(s.secrets, staying) {
@@ -48,8 +48,8 @@ func (s *inputs) isForgotten(l *link, forgottenAfter time.Duration, now time.Tim
 	return remaining <= 0, max(remaining, 0)
 }
 
-// leaveForgotten calls giveUp for a peer that was torn down there first, with an event on the ForeignCluster: events in the namespaces are
-// rejected during their deletion.
+// leaveForgotten calls giveUp for a peering that was torn down at the peer first, with an event on the ForeignCluster: events in the namespaces
+// are rejected during their deletion.
 func (r *reconciler) leaveForgotten(ctx context.Context, s *inputs) (time.Duration, error) {
 	if l := r.links.linkTo(string(s.peer)); l != nil && s.cluster != nil {
 		r.recorder.Eventf(s.cluster, nil, corev1.EventTypeWarning, reasonCopiesLeft, "Replicate", "%s", kube.Note(fmt.Sprintf(
@@ -60,7 +60,7 @@ func (r *reconciler) leaveForgotten(ctx context.Context, s *inputs) (time.Durati
 }
 
 // giveUp performs the local teardown without the peer: it removes the finalizers of objects being deleted, and of all others if the
-// credentials are being deleted, or gone. It returns the delay until the next check, 0 if a watch triggers it.
+// credentials are being deleted, or gone. The result is the delay until the next check, 0 if a watch triggers the check.
 func (r *reconciler) giveUp(ctx context.Context, s *inputs) (time.Duration, error) {
 	staying := slices.ContainsFunc(s.secrets, func(x corev1.Secret) bool { return x.DeletionTimestamp.IsZero() })
 	condition := s.lostCondition(r.links.linkTo(string(s.peer)))

@@ -113,8 +113,8 @@ func (l *link) lookOnce(ctx context.Context, timeout time.Duration, rights bool)
 	}
 }
 
-// tryRights lists one object of each kind: rejected watches are retried silently, and there may be no pending object
-// whose failure would show it.
+// tryRights lists one object of each kind: rejected watches are retried silently, and without a pending object no
+// failure would show the rejection.
 func (l *link) tryRights(ctx context.Context) {
 	c, err := client.New(l.conn.Config(), client.Options{Mapper: newMapper()})
 	if err != nil {

@@ -23,7 +23,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// link is the connection to one peer while its credentials exist: a replication engine and a health check.
+// link is the connection to one peer while credentials exist: a replication engine and a health check.
 type link struct {
 	ends     clusterPair
 	recorder events.EventRecorder
@@ -177,7 +177,7 @@ func (s *links) addLink(peer string, l *link) error {
 	return nil
 }
 
-// removeLink stops the link of a peer, if there is one.
+// removeLink stops the link of a peer, if any.
 func (s *links) removeLink(peer string) {
 	s.mu.Lock()
 	l := s.byPeer[peer]
@@ -218,7 +218,7 @@ type copyPace struct {
 	byName map[string]*objectPace
 }
 
-// objectPace is the pace of one object, with the first and the last update of a period in which updates exceed the rate.
+// objectPace is the pace of one object, with the first and the last update of a period with updates above the rate.
 type objectPace struct {
 	limiter     flowcontrol.RateLimiter
 	since, last time.Time

@@ -12,7 +12,7 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 )
 
-// The user guide shows these lines to readers, so their text is fixed: constant messages with key/values would read
+// The user guide shows these lines to readers, and their text is fixed: constant messages with key/values would read
 // differently. All other logs of this package are structured.
 //
 // The guide asks for the last five lines, and exactly these are printed: all other logs of the start need -v=1.
@@ -33,7 +33,7 @@ func logStarted(peer liqov1beta1.ClusterID, gvr schema.GroupVersionResource) {
 	klog.V(logLevel(gvr.Resource == authv1beta1.ResourceSliceResource)).Infof("[%v] Reflection of %v correctly started", peer, gvr)
 }
 
-// logLevel returns the level of a line, which is always printed if the guide shows it.
+// logLevel returns the level of a line. A line in the guide is always printed.
 func logLevel(shown bool) klog.Level {
 	if shown {
 		return 0

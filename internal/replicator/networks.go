@@ -43,7 +43,7 @@ func (l *link) networkKinds() []multicluster.Kind {
 // networkReporter is the last report to each Configuration; see endpointReporter.
 type networkReporter map[types.UID]*networkingv1beta1.ClusterConfig
 
-// reportNetworks reports the own networks of one cluster, as its Configuration of the other has them, to the Configurations in the other.
+// reportNetworks reports the own networks of one cluster, from its Configuration of the other, to the Configurations in the other.
 func (r networkReporter) reportNetworks(ctx context.Context, from multicluster.Cluster, of liqov1beta1.ClusterID, to multicluster.Cluster) error {
 	var owned, others networkingv1beta1.ConfigurationList
 	if err := errors.Join(from.List(&owned), to.List(&others)); err != nil {

@@ -20,11 +20,11 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Credentials may be changed to another namespace while the peer is away, or this process is down. Each Secret therefore
-// records the namespaces with replicas, so that no replica in a previous namespace is orphaned.
+// Credentials may be changed to another namespace while the peer is away, or this process is down. To prevent orphaned replicas in a
+// previous namespace, each Secret records the namespaces with replicas.
 
-// Retry intervals for removing replicas in a previous namespace of a peer that answers: after a failure, and after a rejection, which is temporary
-// for a starting API server and may be permanent for others.
+// Retry intervals for removing replicas in a previous namespace of an answering peer: after a failure, and after a rejection. A rejection is
+// temporary for a starting API server and may be permanent for others.
 const (
 	formerInterval  = 15 * time.Second
 	refusedInterval = 5 * time.Minute
@@ -61,7 +61,7 @@ func (r *reconciler) holdUsed(ctx context.Context, c *peerCredentials) error {
 	return r.addFinalizer(ctx, c.secret, append(copiesIn(c.secret), c.remoteNamespace)...)
 }
 
-// leaveFormer removes replicas in previous namespaces of the credentials. It returns the delay until the next attempt, 0 for none. If the peer
+// leaveFormer removes replicas in previous namespaces of the credentials, and returns the delay until the next attempt, 0 for none. If the peer
 // rejects the removal, an event reports that replicas may remain.
 func (r *reconciler) leaveFormer(ctx context.Context, s *inputs) (time.Duration, error) {
 	l := r.links.linkTo(string(s.peer))

@@ -28,7 +28,7 @@ import (
 // drainInterval is the retry interval of a drain, in case no event triggers it.
 const drainInterval = 2 * time.Second
 
-// deadInterval is the interval for checking the objects of a peer that is lost or has no credentials any more, while there are some: no
+// deadInterval is the interval for checking remaining objects of a peer that is lost or has no credentials any more: no
 // watch covers them.
 const deadInterval = 15 * time.Second
 
@@ -47,7 +47,7 @@ type inputs struct {
 	stranded []client.Object
 }
 
-// Reconcile makes the link of one peer follow its Secrets.
+// Reconcile adapts the link of one peer to the peer's Secrets.
 func (r *reconciler) Reconcile(ctx context.Context, req ctrl.Request) (ctrl.Result, error) {
 	after, err := r.reconcilePeer(ctx, liqov1beta1.ClusterID(req.Name))
 	verdict := kube.Classify(err)
@@ -97,7 +97,7 @@ func (r *reconciler) reconcilePeer(ctx context.Context, id liqov1beta1.ClusterID
 		errors.Join(connected, drained, left, stranded, r.writeCondition(ctx, s.cluster, s.peerCondition(l), misbehaves))
 }
 
-// findStranded finds the objects that wait for credentials of a peer that has none any more. It returns the delay until the next check,
+// findStranded finds the objects that wait for credentials of a peer without credentials, and returns the delay until the next check,
 // 0 for none.
 func (r *reconciler) findStranded(ctx context.Context, s *inputs) (time.Duration, error) {
 	for _, namespace := range s.namespaces {
@@ -228,7 +228,7 @@ func (r *reconciler) changeCredentials(ctx context.Context, s *inputs, l *link) 
 	return nil
 }
 
-// moveNamespace replaces a link by a link between other namespaces. It first removes the replicas in an abandoned namespace, because only the
+// moveNamespace replaces a link by a link between other namespaces. The replicas in an abandoned namespace are removed first, because only the
 // previous credentials may have the permission. leaveFormer retries the rest.
 func (r *reconciler) moveNamespace(ctx context.Context, s *inputs, l *link) error {
 	r.links.removeLink(string(s.peer))
@@ -291,7 +291,7 @@ func (r *reconciler) withdrawCopies(ctx context.Context, l *link, namespace stri
 }
 
 // drainPeer releases the Secrets being deleted: at once if another took over, else when no object waits for the removal
-// of its replica. It returns the delay until the next check.
+// of a replica. The result is the delay until the next check.
 func (r *reconciler) drainPeer(ctx context.Context, s *inputs) (time.Duration, error) {
 	var after time.Duration
 	for i := range s.secrets {

@@ -138,8 +138,8 @@ func (k *reflection) pushCopy(ctx context.Context, it *multicluster.Item, local,
 	return k.statusBack(ctx, it, local, copied)
 }
 
-// removeForeignFields removes from the spec of the replica what another writer added: an apply removes only fields that this process
-// wrote. local is confirmed by the API server first, because a new leader may have an older cache than its predecessor.
+// removeForeignFields removes fields of other writers from the spec of the replica: an apply removes only fields written by this
+// process. local is confirmed by the API server first, because a new leader may have an older cache than its predecessor.
 func (k *reflection) removeForeignFields(ctx context.Context, it *multicluster.Item, local, copied *unstructured.Unstructured) error {
 	if !removeExtraFields(specOf(copied.DeepCopy()), specOf(k.ends.copyOf(local))) {
 		return nil

@@ -2,16 +2,13 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package replicator replicates objects to a peer: NamespaceMaps, ResourceSlices and Renews of a tenant namespace are
-// replicated to the tenant namespace at the peer, and their status is copied back. The endpoint of a tunnel's server
-// is
+// replicated to the tenant namespace at the peer, and their status is copied back. The endpoint of a tunnel's server is
 // reported to the clients in the other cluster.
 //
-// A Secret with control-plane credentials in a tenant namespace starts the replication. One reconciler, keyed by the
-// peer,
-// decides all that follows from the peer's Secrets: the effective Secret, the connection, problems, and the release of
-// the
-// Secret. Problems are reported by events on the Secret and by the condition APIServerStatus of the ForeignCluster, of
-// which this package is the only writer.
+// A Secret with control-plane credentials in a tenant namespace starts the replication. One reconciler, keyed by the peer,
+// decides all that follows from the peer's Secrets: the effective Secret, the connection, problems, and the release of the
+// Secret. Problems are reported by events on the Secret and by the condition APIServerStatus of the ForeignCluster. Only this
+// package writes the condition.
 package replicator
 
 import (
@@ -49,7 +46,7 @@ type Options struct {
 	AllowLoopbackPeers bool
 	// Version of the local Liqo, as published to peers; empty for none.
 	Version string
-	// Workers is the number of objects of a kind that are replicated to one peer concurrently; 0 is 4.
+	// Workers is the number of objects of a kind replicated to one peer concurrently; 0 is 4.
 	Workers int
 	// HealthInterval is the time between two checks of a peer's API server; 0 is 15 s, a negative value disables the
 	// check and counts as reachable.

@@ -14,7 +14,7 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// resource is a replicated kind. Objects are unstructured, so that fields unknown to this version are kept.
+// resource is a replicated kind. Objects are unstructured to keep fields unknown to this version.
 type resource struct {
 	gvk    schema.GroupVersionKind
 	plural string
@@ -66,7 +66,7 @@ func (r resource) groupVersionResource() schema.GroupVersionResource {
 	return r.gvk.GroupVersion().WithResource(r.plural)
 }
 
-// newMapper returns a static mapper, so that no discovery at the peer is needed.
+// newMapper returns a static mapper: no discovery at the peer is needed.
 func newMapper() apimeta.RESTMapper {
 	m := apimeta.NewDefaultRESTMapper(nil)
 	for _, r := range resources {

@@ -41,7 +41,7 @@ func (r *remoteSlices) refuseSlice(slice *authv1beta1.ResourceSlice, reason stri
 }
 
 // grantResources decides about the resources. ResourceSlices of other classes are left to the controllers of
-// those classes.
+// these classes.
 func (r *remoteSlices) grantResources(slice *authv1beta1.ResourceSlice, in *sliceView) {
 	status, now := &slice.Status, r.options.Now()
 	own, reason := policy.IsDefaultClass(slice.Spec.Class), in.pauseReason()
@@ -160,7 +160,7 @@ func storageOffer(classes []storagev1.StorageClass, configured string) []liqov1b
 // platformLabels are the labels that an image's platform has to match.
 var platformLabels = []string{corev1.LabelArchStable, corev1.LabelOSStable}
 
-// commonPlatformLabels returns the platformLabels that all nodes of this cluster share. In a mixed cluster a label is left out:
+// commonPlatformLabels returns the platformLabels shared by all nodes of this cluster. In a mixed cluster a label is left out:
 // one virtual node cannot have two platforms.
 func commonPlatformLabels(nodes []corev1.Node) map[string]string {
 	out := map[string]string{}
@@ -190,8 +190,8 @@ func commonFeatures(nodes []corev1.Node) []string {
 	return common
 }
 
-// oldestKubelet returns the minor version of the oldest kubelet of the real nodes, "" if none is known. A field of a pod that a kubelet
-// does not know has no effect, even if the API server, which is never older, knows it.
+// oldestKubelet returns the minor version of the oldest kubelet of the real nodes, "" if unknown. A pod field unknown to the kubelet
+// has no effect, even if the API server knows the field. The API server is never older.
 func oldestKubelet(nodes []corev1.Node) string {
 	var oldest *version.Version
 	for i := range nodes {

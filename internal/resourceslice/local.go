@@ -89,7 +89,7 @@ func SetupLocal(mgr ctrl.Manager, o LocalOptions) error {
 	return c.Complete(b)
 }
 
-// Sync fills in the request of one ResourceSlice and uses its grant.
+// Sync fills in the request of one ResourceSlice and uses the grant.
 func (l *localSlices) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice) error {
 	if peer.IsReplica(slice) {
 		return nil
@@ -129,8 +129,8 @@ func (l *localSlices) Sync(ctx context.Context, slice *authv1beta1.ResourceSlice
 	return l.virtualNode(ctx, slice, provider, identity, vn)
 }
 
-// Cleanup deletes the VirtualNode of the ResourceSlice and waits until it is drained, and waits for manual VirtualNodes with the same
-// credentials that are being deleted, too: once the replica of the ResourceSlice is gone, the provider revokes the permissions needed to end
+// Cleanup deletes the VirtualNode of the ResourceSlice and waits for the drain. Manual VirtualNodes with the same credentials, if
+// under deletion, are awaited, too: once the replica of the ResourceSlice is gone, the provider revokes the permissions needed to end
 // their pods.
 func (l *localSlices) Cleanup(ctx context.Context, slice *authv1beta1.ResourceSlice) error {
 	if l.options.DisableOffloading {
@@ -183,15 +183,15 @@ func awaitUsers(all []offv1beta1.VirtualNode, identity *authv1beta1.Identity) er
 	return nil
 }
 
-// usersDelay is the retry interval for VirtualNodes that use a ResourceSlice: no watch maps them to it.
+// usersDelay is the retry interval for VirtualNodes that use a ResourceSlice: no watch maps them to the ResourceSlice.
 const usersDelay = time.Second
 
-// Report emits the results of the ResourceSlice, and the problems that its author must fix.
+// Report emits the results of the ResourceSlice, and the problems for its author to fix.
 func (l *localSlices) Report(slice *authv1beta1.ResourceSlice, err error) []kube.Event {
 	return l.notes.takeEvents(slice, err)
 }
 
-// checkSlice returns why the ResourceSlice is unusable. Its name becomes the name of a node, so it must be unique in the
+// checkSlice returns why the ResourceSlice is unusable. The name becomes the name of a node, and must be unique in the
 // cluster: the oldest takes precedence.
 func (l *localSlices) checkSlice(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID) error {
 	if id := slice.Spec.ProviderClusterID; id != nil && *id != provider {
@@ -240,7 +240,7 @@ func (l *localSlices) fillIn(ctx context.Context, slice *authv1beta1.ResourceSli
 }
 
 // ensureIdentity maintains the Identity of an accepted ResourceSlice, and deletes the Identity of a denied one. The
-// Identity outlives the ResourceSlice until the VirtualNode is gone, because the node's pods are drained with it.
+// Identity outlives the ResourceSlice until the VirtualNode is gone, because draining the node's pods needs the Identity.
 func (l *localSlices) ensureIdentity(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, vn *offv1beta1.VirtualNode) (*authv1beta1.Identity, error) {
 	current := &authv1beta1.Identity{}
 	err := l.client.Get(ctx, types.NamespacedName{Namespace: slice.Namespace, Name: names.SliceIdentity(slice.Name)}, current)
@@ -311,7 +311,7 @@ func (l *localSlices) existingNode(ctx context.Context, slice *authv1beta1.Resou
 }
 
 // virtualNode maintains the VirtualNode of a granted ResourceSlice. An existing VirtualNode follows the grant, even
-// after the annotation that requested it was removed.
+// after removal of the requesting annotation.
 func (l *localSlices) virtualNode(ctx context.Context, slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, identity *authv1beta1.Identity, current *offv1beta1.VirtualNode) error {
 	switch {
 	case l.options.DisableOffloading:

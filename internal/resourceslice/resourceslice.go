@@ -3,10 +3,9 @@
 
 // Package resourceslice grants ResourceSlices in the provider and uses them in the consumer.
 //
-// A ResourceSlice is local, or a replica of a consumer's, and belongs to the peer of its namespace, which no peer can
-// influence. The provider's controller checks the certificate request, has it signed, grants resources and bounds them
-// by a
-// Quota. The consumer's controller fills in the request and creates the Identity and the VirtualNode.
+// A ResourceSlice is local, or a replica of a consumer's, and belongs to the peer of its namespace. No peer can
+// influence the namespace. The provider's controller checks the certificate request, has it signed, grants resources and
+// bounds them by a Quota. The consumer's controller fills in the request and creates the Identity and the VirtualNode.
 package resourceslice
 
 import (

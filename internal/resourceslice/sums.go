@@ -97,8 +97,8 @@ func (r *remoteSlices) slicesOfTenant(ctx context.Context, namespace string) ([]
 	return all.Items, nil
 }
 
-// requestsForDenied returns the ResourceSlices that may be granted once another is deleted or shrinks. The rest is not reconciled, however many
-// there are.
+// requestsForDenied returns the ResourceSlices that may be granted once another is deleted or shrinks. The rest, however many,
+// is not reconciled.
 func (r *remoteSlices) requestsForDenied(ctx context.Context, obj client.Object) []reconcile.Request {
 	options := []client.ListOption{client.MatchingLabels{names.Replicated: "true"}}
 	if len(r.options.Caps.Provider) == 0 {

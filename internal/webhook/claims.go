@@ -24,7 +24,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// claimValidator holds the claims of consumers to what was granted to them: the storage classes and the amounts of all slices of one
+// claimValidator bounds the claims of consumers by their grants: the storage classes and the amounts of all slices of one
 // consumer together, because one virtual kubelet makes the claims for all virtual nodes of a provider. The policy liqo-claims has the
 // rules that need no other object.
 type claimValidator struct {
@@ -133,8 +133,8 @@ func (v *claimValidator) gatherGrant(ctx context.Context, consumer string) (gran
 	return out, nil
 }
 
-// claimUsage counts the claims of consumers, also those that were admitted and that the cache does not show yet. Each replica counts what
-// it admitted itself.
+// claimUsage counts the claims of consumers, also admitted claims missing in the cache. Each replica counts its own
+// admissions.
 type claimUsage struct {
 	now func() time.Time
 
@@ -151,7 +151,7 @@ type claimSize struct {
 	expires  time.Time
 }
 
-// admissionLimit is the time after which a request is over that the cache never shows.
+// admissionLimit is the time after which a request that never shows up in the cache is over.
 const admissionLimit = time.Minute
 
 // countedAmount returns the storage, and whether the claim counts.
@@ -223,7 +223,7 @@ func (u *claimUsage) OnUpdate(_, obj any) {
 	}
 }
 
-// OnDelete forgets a claim, but not the admission of a new one of its name.
+// OnDelete forgets a claim, but not the admission of a new claim of the same name.
 func (u *claimUsage) OnDelete(obj any) {
 	if gone, ok := obj.(toolscache.DeletedFinalStateUnknown); ok {
 		obj = gone.Obj

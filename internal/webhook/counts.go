@@ -20,7 +20,7 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// MaxObjects limits the number of objects that a consumer has in this cluster, over all its namespaces; 0 is unlimited.
+// MaxObjects limits the number of objects of a consumer in this cluster, over all its namespaces; 0 is unlimited.
 // Each object takes space in etcd and in the caches of the controllers, even if its requests exceed the Quota.
 type MaxObjects struct{ ShadowPods, ShadowEndpointSlices, NamespaceMaps int }
 
@@ -92,7 +92,7 @@ func (l *limits) check(ctx context.Context, req *admission.Request) error {
 	return nil
 }
 
-// counter counts the objects of one kind that peers created, by namespace.
+// counter counts the objects of one kind created by peers, by namespace.
 type counter struct {
 	most int
 

@@ -32,8 +32,8 @@ type kubeletImages struct {
 	allowed []string
 }
 
-// imageSpec contains the fields of a VirtualNode that select the image. No other field is decoded: the CRD, whose
-// schema bounds fields that are slow to parse, is validated after this webhook.
+// imageSpec contains the fields of a VirtualNode that select the image. No other field is decoded: the schema of the CRD
+// bounds fields that are slow to parse, but is checked after this webhook.
 type imageSpec struct {
 	Metadata metav1.ObjectMeta `json:"metadata"`
 	Spec     struct {

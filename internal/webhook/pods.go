@@ -23,8 +23,8 @@ type podSteerer struct {
 	runtimeClass string
 }
 
-// mutateObject fails without a NamespaceOffloading in the namespace, so that no pod is scheduled to a wrong node if the
-// namespace is labelled first.
+// mutateObject fails without a NamespaceOffloading in the namespace: if the namespace is labelled first, no pod must be scheduled to
+// a wrong node.
 func (p *podSteerer) mutateObject(ctx context.Context, req *admission.Request, _, pod *corev1.Pod) error {
 	nso, err := p.namespaceOffloading(ctx, req.Namespace)
 	if err == nil && nso.DeletionTimestamp.IsZero() {
@@ -33,7 +33,7 @@ func (p *podSteerer) mutateObject(ctx context.Context, req *admission.Request, _
 	return err
 }
 
-// fieldSteerer keeps one pod off the clusters whose Kubernetes drops a field of it. The chart has only pods with such fields sent here.
+// fieldSteerer keeps one pod off the clusters whose Kubernetes drops a field of the pod. The chart sends only pods with such fields.
 type fieldSteerer struct {
 	cachedReader
 	warning string

@@ -22,8 +22,8 @@ import (
 )
 
 // shadowPodCreator labels a ShadowPod with its creator. The label is immutable, also in updates by other users: the
-// label selects the Quota that the pod uses. Only the metadata is decoded: the CRD, whose schema bounds fields that are
-// slow to parse, is validated after this webhook.
+// label selects the pod's Quota. Only the metadata is decoded: the schema of the CRD bounds fields that are slow to parse, but is
+// checked after this webhook.
 type shadowPodCreator struct{}
 
 func (shadowPodCreator) mutateObject(_ context.Context, req *admission.Request, old, sp *metav1.PartialObjectMetadata) error {
@@ -45,7 +45,7 @@ func (shadowPodCreator) mutateObject(_ context.Context, req *admission.Request, 
 }
 
 // shadowPodValidator enforces the provider's policy, and denies pods that exceed the whole Quota of the user. The
-// remaining quota is checked by quotaCache.Reserve in package provider: replicas that admit pods concurrently would count differently.
+// remaining quota is checked by quotaCache.Reserve in package provider: replicas with concurrent admissions would count differently.
 type shadowPodValidator struct {
 	cachedReader
 	enforce bool
@@ -102,7 +102,7 @@ func (s *shadowPodValidator) validateObject(ctx context.Context, req *admission.
 	return nil, newRefusal(withoutBudget(policy.CheckQuota(budget, &sp.Spec.Pod, nil)))
 }
 
-// withoutBudget returns the error without the amounts of the Quota, which the ResourceSlice shows to its owner. Any
+// withoutBudget returns the error without the amounts of the Quota; the ResourceSlice shows them to its owner. Any
 // client with access to the port could otherwise read the quotas of other consumers. Such a client can still try which
 // amounts fit: the API server does not authenticate to webhooks by default.
 func withoutBudget(err error) error {
@@ -119,8 +119,8 @@ func withoutBudget(err error) error {
 	return errors.New(strings.Join(parts, "; "))
 }
 
-// readQuota returns the Quota of a user from the consumer's own tenant namespace, so that no consumer can shadow the
-// Quota of another one. readQuota returns nil if there is none.
+// readQuota returns the Quota of a user from the consumer's own tenant namespace, or nil. No consumer can shadow the
+// Quota of another consumer.
 func (s *shadowPodValidator) readQuota(ctx context.Context, consumer liqov1beta1.ClusterID, creator string) (*offv1beta1.QuotaSpec, error) {
 	for _, reader := range []client.Reader{s.cached, s.live} {
 		tenant, err := peer.TenantNamespace(ctx, reader, consumer)

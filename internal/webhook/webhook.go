@@ -88,7 +88,7 @@ func valueOr[T comparable](value, fallback T) T {
 	return value
 }
 
-// hostNames returns the names by which the API server may call the webhooks, the preferred one first.
+// hostNames returns the names by which the API server may call the webhooks, the preferred name first.
 func (o Options) hostNames() []string {
 	service := o.Service + "." + o.LiqoNamespace
 	return append([]string{service + ".svc", o.Service, service, service + ".svc.cluster.local"}, o.Hosts...)
@@ -175,7 +175,7 @@ func registerHandlers(mgr ctrl.Manager, server webhook.Server, o Options) error 
 			return fmt.Errorf("caching %T: %w", kind, err)
 		}
 	}
-	newReader := func() cachedReader { // of one webhook: another one stays usable while its budget is spent
+	newReader := func() cachedReader { // of one webhook: other webhooks stay usable while its budget is spent
 		return cachedReader{cached: mgr.GetClient(), live: newRateLimitedReader(mgr.GetAPIReader())}
 	}
 	limits, err := setupLimits(mgr, newReader(), o.MaxObjects)
