@@ -31,8 +31,8 @@ const (
 	reasonBindingTaken = "BindingTaken"
 )
 
-// exchangeCredentials marks a consumer that proved possession of its key as accepted, and issues a certificate for that key with its
-// permissions. Only the proof decides about grants: ResourceSlices have certificates of their own.
+// exchangeCredentials marks a consumer with a proven possession of its key as accepted, and issues a certificate for the key with the
+// consumer's permissions. Only the proof decides about grants: ResourceSlices have certificates of their own.
 func (t *tenants) exchangeCredentials(ctx context.Context, tenant *authv1beta1.Tenant, in *tenantInputs) error {
 	err := t.handshake.acceptTenant(ctx, tenant, &in.namespace)
 	if _, refused := kube.InvalidReason(err); refused {

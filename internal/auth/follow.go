@@ -24,14 +24,14 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// Reasons of the events of an Identity that cannot adopt the offer of its provider.
+// Reasons of the events of an Identity that cannot adopt the provider's offer.
 const (
 	reasonRenewTaken   = "RenewTaken"
 	reasonRenewRefused = "RenewalUnusable"
 )
 
-// followInterval is the minimum time between two adopted offers: each changes the kubeconfig, upon which every client of the
-// provider reconnects, and the provider controls how often its offer changes. No signer renews faster.
+// followInterval is the minimum time between two adopted offers: each changes the kubeconfig, and every client of the
+// provider reconnects. The provider controls how often the offer changes. No signer renews faster.
 const followInterval = 30 * time.Second
 
 // followedIdentity is the last adopted offer, and the time of the last change; no time means long ago, or never.
@@ -118,7 +118,7 @@ func (i *identities) followRenewal(ctx context.Context, identity *authv1beta1.Id
 	return nil
 }
 
-// requestRenewal maintains the Renew that asks the provider, and returns its previous state.
+// requestRenewal maintains the Renew for the provider, and returns the previous state.
 func (i *identities) requestRenewal(ctx context.Context, identity *authv1beta1.Identity) (*authv1beta1.Renew, error) {
 	current := &authv1beta1.Renew{}
 	err := i.client.Get(ctx, client.ObjectKeyFromObject(identity), current)

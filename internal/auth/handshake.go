@@ -40,7 +40,7 @@ const (
 const mostServed = 8192
 
 // handshake verifies that the consumer possesses the private key of its Tenant. Used nonces are stored in a Secret in the
-// namespace of the installation, with the Tenant and the key that they proved: docs/design/handshake.md gives the reason.
+// namespace of the installation, with the Tenant and the proven key: docs/design/handshake.md gives the reason.
 type handshake struct {
 	direct  client.Client         // writes the Secrets of used nonces
 	cache   *kube.NamespacedWatch // reads them

@@ -82,7 +82,7 @@ func SetupIdentity(mgr ctrl.Manager, o IdentityOptions) error {
 	return c.Complete(b)
 }
 
-// Retry interval for a missing key pair, and the time after which its absence is reported. A newer certificate
+// Retry interval for a missing key pair, and the time after which the absence is reported. A newer certificate
 // arrives as a change of the Identity: only a manually restored key pair has to be polled for.
 const (
 	firstKeyDelay   = 10 * time.Second
@@ -102,7 +102,7 @@ func waitedSince(identity *authv1beta1.Identity) time.Duration {
 	return time.Since(identity.CreationTimestamp.Time)
 }
 
-// Sync renews one Identity and writes its kubeconfig. The steps are independent: the renewal uses the kubeconfig, and a renewal
+// Sync renews one Identity and writes the kubeconfig. The steps are independent: the renewal uses the kubeconfig, and a renewal
 // may repair the kubeconfig.
 func (i *identities) Sync(ctx context.Context, identity *authv1beta1.Identity) error {
 	if err := i.checkIdentity(ctx, identity); err != nil {

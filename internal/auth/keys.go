@@ -136,8 +136,8 @@ func (k *clusterKeys) makeKey(ctx context.Context, name string, labels map[strin
 	return nil
 }
 
-// adoptKey adds the namespace to the owners of the key pair, which otherwise would be garbage-collected with an earlier namespace of the same
-// peer. A peer may have several namespaces: the garbage collector deletes an object once all owners are gone, and prunes owners that are.
+// adoptKey adds the namespace to the owners of the key pair. Otherwise the key pair would be garbage-collected with an earlier namespace of the
+// peer. A peer may have several namespaces: the garbage collector deletes an object once all owners are gone, and prunes deleted owners.
 func (k *clusterKeys) adoptKey(ctx context.Context, secret *corev1.Secret, owner *corev1.Namespace) error {
 	if owner == nil || kube.Owns(owner, secret) {
 		return nil

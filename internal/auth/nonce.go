@@ -39,7 +39,7 @@ func setupNonces(mgr ctrl.Manager) (*kube.NamespacedWatch, error) {
 	return setupHandshakeSecrets(mgr, "nonce", names.Nonce, generateNonce)
 }
 
-// generateNonce creates a nonce if there is none. An existing nonce is kept: a consumer may be signing it.
+// generateNonce creates a missing nonce. An existing nonce is kept: a consumer may be signing it.
 func generateNonce(_ context.Context, _ liqov1beta1.ClusterID, secret *corev1.Secret) (kube.Event, error) {
 	event := kube.Event{Type: corev1.EventTypeNormal, Reason: reasonNonceGenerated, Message: "the nonce is ready to be sent to the consumer"}
 	if nonce := secret.Data[names.NonceKey]; len(nonce) > 0 {
@@ -65,8 +65,8 @@ type handshakeSecrets struct {
 	fill func(context.Context, liqov1beta1.ClusterID, *corev1.Secret) (kube.Event, error)
 }
 
-// setupHandshakeSecrets registers the controller of the Secrets with one label, and returns the watch that it
-// reads them from.
+// setupHandshakeSecrets registers the controller of the Secrets with one label, and returns the watch of these
+// Secrets.
 func setupHandshakeSecrets(mgr ctrl.Manager, name, label string,
 	fill func(context.Context, liqov1beta1.ClusterID, *corev1.Secret) (kube.Event, error),
 ) (*kube.NamespacedWatch, error) {
@@ -92,7 +92,7 @@ func setupHandshakeSecrets(mgr ctrl.Manager, name, label string,
 	return secrets, nil
 }
 
-// Reconcile fills in one Secret, and emits an event if it cannot.
+// Reconcile fills in one Secret, and emits an event on failure.
 func (h *handshakeSecrets) Reconcile(ctx context.Context, req reconcile.Request) (reconcile.Result, error) {
 	secret := &corev1.Secret{}
 	if err := h.secrets.Get(ctx, req.NamespacedName, secret); err != nil {
@@ -123,7 +123,7 @@ func (h *handshakeSecrets) syncSecret(ctx context.Context, secret *corev1.Secret
 	if maps.EqualFunc(before.Data, secret.Data, func(a, b []byte) bool { return string(a) == string(b) }) {
 		return event, nil
 	}
-	// On a conflict another writer has filled it in. A different nonce is answered at once, even shortly
+	// On a conflict another writer has filled in the Secret. A different nonce is answered at once, even shortly
 	// after the previous one.
 	request, err := json.Marshal(before.Data)
 	if err != nil {

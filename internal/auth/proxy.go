@@ -26,8 +26,8 @@ import (
 	"liqo.io/liqo/internal/prefix"
 )
 
-// readTunnelProxy returns the API server proxy of the provider that an Identity means by its proxy URL, nil if it means another proxy. Each Identity of
-// a provider knows what the others recognized: that of a new ResourceSlice may have an earlier address.
+// readTunnelProxy returns the API server proxy of the provider if the proxy URL of an Identity means this proxy, else nil. Each Identity of
+// a provider knows the addresses recognized by the others: the Identity of a new ResourceSlice may have an earlier address.
 func (i *identities) readTunnelProxy(ctx context.Context, identity *authv1beta1.Identity) (*authv1beta1.TunnelProxy, error) {
 	proxyURL := identity.Spec.AuthParams.ProxyURL
 	if proxyURL == nil {
@@ -52,7 +52,7 @@ func (i *identities) readTunnelProxy(ctx context.Context, identity *authv1beta1.
 	return i.moves.limitMoves(identity.Spec.ClusterID, previous, policy.RemapTunnelProxy(*proxyURL, previous, local), time.Now())
 }
 
-// recognizedProxy returns the last result for the proxy URL of an Identity: its own, or else that of the control plane, or of any Identity.
+// recognizedProxy returns the last result for the proxy URL of an Identity: from this Identity, else the control plane's, else any Identity's.
 func recognizedProxy(identity *authv1beta1.Identity, all []authv1beta1.Identity) (found *authv1beta1.TunnelProxy) {
 	rank := 0
 	for _, other := range append(all, *identity) {
@@ -87,7 +87,7 @@ type proxyMove struct {
 // manyProviders bounds the memory of moves.
 const manyProviders = 1000
 
-// limitMoves returns next, or previous and a wait if the provider moved its proxy elsewhere a moment ago. All Identities of a provider follow one move.
+// limitMoves returns next, or previous and a wait if the provider moved its proxy a moment ago. All Identities of a provider follow one move.
 func (m *proxyMoves) limitMoves(provider liqov1beta1.ClusterID, previous, next *authv1beta1.TunnelProxy, now time.Time) (*authv1beta1.TunnelProxy, error) {
 	if previous == nil || next == nil || previous.URL == next.URL {
 		return next, nil

@@ -22,15 +22,15 @@ import (
 )
 
 // The permissions of a consumer are two bindings: cluster-wide for its virtual kubelets, and in the tenant namespace for its
-// control plane, if its Tenant exchanges keys.
+// control plane, if the Tenant exchanges keys.
 
 // bindingName is the name of the binding of the cluster-wide rights of a consumer.
 func bindingName(tenant *authv1beta1.Tenant) string {
 	return names.ClusterRoleBinding(names.RoleVirtualKubeletRemoteWide, string(tenant.Spec.ClusterID))
 }
 
-// bindRoles grants the cluster-wide permissions of the consumer. A binding of that name with another role is immutable,
-// so it is replaced.
+// bindRoles grants the cluster-wide permissions of the consumer. An existing binding with another role is immutable, and
+// is replaced.
 func (t *tenants) bindRoles(ctx context.Context, tenant *authv1beta1.Tenant) error {
 	want := &rbacv1.ClusterRoleBinding{
 		ObjectMeta: metav1.ObjectMeta{
@@ -77,7 +77,7 @@ func controlPlaneBinding(tenant *authv1beta1.Tenant) *rbacv1.RoleBinding {
 }
 
 // bindControlPlane creates the binding and corrects drift. A binding without a Tenant as owner belongs to the administrator, who may
-// have created it without a handshake: it is left alone, and reported as taken.
+// have created the binding without a handshake: it is left alone, and reported as taken.
 func (t *tenants) bindControlPlane(ctx context.Context, tenant *authv1beta1.Tenant) (taken string, err error) {
 	want, current := controlPlaneBinding(tenant), &rbacv1.RoleBinding{}
 	err = t.client.Get(ctx, client.ObjectKeyFromObject(want), current)
@@ -105,7 +105,7 @@ func ofSomeTenant(b *rbacv1.RoleBinding) bool {
 	return owner != nil && owner.Kind == "Tenant" && strings.HasPrefix(owner.APIVersion, authv1beta1.GroupVersion.Group+"/")
 }
 
-// unbindControlPlane deletes the binding if it is the Tenant's. Without a handshake the binding is the administrator's unless Liqo
+// unbindControlPlane deletes the Tenant's binding. Without a handshake the binding is the administrator's unless Liqo
 // applied it: earlier versions of Liqo created such bindings, too, and peerings depend on them.
 func (t *tenants) unbindControlPlane(ctx context.Context, from client.Reader, tenant *authv1beta1.Tenant) error {
 	current := &rbacv1.RoleBinding{}
@@ -118,7 +118,7 @@ func (t *tenants) unbindControlPlane(ctx context.Context, from client.Reader, te
 	return kube.DeleteObject(ctx, t.client, current, "taking the rights of the control plane back")
 }
 
-// unbindRoles revokes the permissions of the consumer; the cluster-wide ones only if no other Tenant grants them.
+// unbindRoles revokes the permissions of the consumer; cluster-wide permissions only if no other Tenant grants them.
 func (t *tenants) unbindRoles(ctx context.Context, from client.Reader, tenant *authv1beta1.Tenant) error {
 	if err := t.unbindControlPlane(ctx, from, tenant); err != nil {
 		return err

@@ -40,7 +40,7 @@ type ServingOptions struct {
 }
 
 // servingRequests approves the serving certificates of virtual kubelets, and denies invalid requests in their name. An approved
-// request is deleted after it was served, or with its virtual node, so that a peering leaves no orphan. Requests of real
+// request is deleted after it was served, or with its virtual node: a peering leaves no orphan. Requests of real
 // kubelets and of unknown clients are ignored.
 type servingRequests struct {
 	client client.Client
@@ -161,8 +161,8 @@ func (s *servingRequests) discardRequest(ctx context.Context, request *certv1.Ce
 // endingDelay is the retry interval for a terminating pod.
 const endingDelay = time.Second
 
-// isKubeletGone reports whether the requesting pod no longer exists, and waits for a terminating pod: its answer has no reader, and its Deployment,
-// which identifies it as a virtual kubelet, may be gone before. It is false for a requester outside of a pod.
+// isKubeletGone reports whether the requesting pod no longer exists, and waits for a terminating pod: the answer has no reader, and the pod's
+// Deployment, which identifies the pod as a virtual kubelet, may be gone before. The result is false for a requester outside of a pod.
 func (s *servingRequests) isKubeletGone(ctx context.Context, request *certv1.CertificateSigningRequest, account types.NamespacedName) (bool, error) {
 	name, uid := request.Spec.Extra[podNameExtra], request.Spec.Extra[podUIDExtra]
 	if account.Namespace == "" || len(name) != 1 || len(uid) != 1 {
@@ -190,7 +190,7 @@ type certificateRequester struct {
 
 const accountPrefix = "system:serviceaccount:"
 
-// accountOf returns the ServiceAccount of a request, which has the name of its VirtualNode; the zero value for another kind
+// accountOf returns the ServiceAccount of a request, named like its VirtualNode; the zero value for another kind
 // of user.
 func accountOf(request *certv1.CertificateSigningRequest) (account types.NamespacedName) {
 	if rest, ok := strings.CutPrefix(request.Spec.Username, accountPrefix); ok {
@@ -250,7 +250,7 @@ const (
 	podUIDExtra  = "authentication.kubernetes.io/pod-uid"
 )
 
-// kubeletPods returns the pods of the virtual kubelet's Deployment that run as its account.
+// kubeletPods returns the pods of the virtual kubelet's Deployment that run as the virtual kubelet's account.
 func (s *servingRequests) kubeletPods(ctx context.Context, request *certv1.CertificateSigningRequest, vn *offv1beta1.VirtualNode) ([]corev1.Pod, error) {
 	var all corev1.PodList
 	if err := s.direct.List(ctx, &all, client.InNamespace(vn.Namespace), client.MatchingLabels{names.VirtualNode: vn.Name}); err != nil {
@@ -335,7 +335,7 @@ func servingUsages(usages []certv1.KeyUsage) bool {
 		slices.Equal(sorted, []certv1.KeyUsage{certv1.UsageDigitalSignature, certv1.UsageKeyEncipherment, certv1.UsageServerAuth})
 }
 
-// addressSets returns the sets of addresses under which a pod may serve: all of them, or one.
+// addressSets returns the sets of addresses under which a pod may serve: all addresses, or a single address.
 func addressSets(pod *corev1.Pod) [][]netip.Addr {
 	var all []netip.Addr
 	for _, ip := range pod.Status.PodIPs {

@@ -34,8 +34,8 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// tenants decides whether each Tenant may receive permissions, and grants the cluster-wide ones. Dependents of a Tenant
-// follow its condition.
+// tenants decides whether each Tenant may receive permissions, and grants the cluster-wide permissions. Dependents of a Tenant
+// follow the Tenant's condition.
 type tenants struct {
 	client    client.Client
 	direct    client.Reader
@@ -60,7 +60,7 @@ type TenantOptions struct {
 }
 
 // controlPlaneDuration is longer than the lifetime for ResourceSlices: an expired certificate cannot fetch its successor, and a
-// third of the lifetime must outlast a loss of connection. A short lifetime is not needed for revocation: the binding does that.
+// third of the lifetime must outlast a loss of connection. Revocation needs no short lifetime, only the removal of the binding.
 const controlPlaneDuration = 7 * 24 * time.Hour
 
 // SetupTenant registers the controllers of Tenants and of the nonces for them.
@@ -313,8 +313,8 @@ func (t *tenants) requestsFor(ctx context.Context, keep func(*authv1beta1.Tenant
 	return kube.Requests(ctx, t.client, &authv1beta1.TenantList{}, keep)
 }
 
-// A cluster ID becomes a user and a group, and the suffix of the users of ResourceSlices. A consumer that chose the name of an existing
-// user would inherit its permissions, so such a Tenant is rejected.
+// A cluster ID becomes a user and a group, and the suffix of the users of ResourceSlices. A consumer named like an existing
+// user would inherit the user's permissions: such a Tenant is rejected.
 
 // checkUsers returns why the users of the consumer (its control plane, its ResourceSlices) could belong to an older consumer: users of
 // ResourceSlices end in a truncated hash of the ID.

@@ -10,8 +10,8 @@ import (
 	liqov1beta1 "liqo.io/liqo/api/core/v1beta1"
 )
 
-// Issuance is limited per owner, and the record is deleted with the owner. A consumer that deletes and recreates its ResourceSlices
-// would have certificates signed without pause, so each consumer has a budget (token bucket), too.
+// Issuance is limited per owner, and the record is deleted with the owner. By deleting and recreating ResourceSlices, a consumer
+// would have certificates signed without pause: each consumer has a budget (token bucket), too.
 const (
 	// certificatesAtOnce is more than a consumer has slices by default, all made at once.
 	certificatesAtOnce = 32
@@ -27,7 +27,7 @@ type signingBudget struct {
 	full map[liqov1beta1.ClusterID]time.Time
 }
 
-// returnToken gives back what was taken for a certificate that was not asked for after all.
+// returnToken returns the token of a certificate that was not requested after all.
 func (b *signingBudget) returnToken(consumer liqov1beta1.ClusterID) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -43,7 +43,7 @@ func NewKept(mgr ctrl.Manager) (*CertificateCache, error) {
 	return &CertificateCache{mgr: mgr, watch: watch, direct: direct}, nil
 }
 
-// Source returns a source that enqueues the owner, of that kind, of a changed or deleted certificate.
+// Source returns a source that enqueues the owner, of the given kind, of a changed or deleted certificate.
 func (i *Issuer) Source(owner client.Object) source.TypedSource[reconcile.Request] {
 	return i.kept.watch.Source(handler.EnqueueRequestForOwner(i.kept.mgr.GetScheme(), i.kept.mgr.GetRESTMapper(), owner))
 }
@@ -51,7 +51,7 @@ func (i *Issuer) Source(owner client.Object) source.TypedSource[reconcile.Reques
 func (k *CertificateCache) recordWrite(key client.ObjectKey) { k.ahead.Put(key, true) }
 
 // readSecret reads from the API server only if the watches cannot answer: the Secret was just written, the namespace is still being
-// listed, or the Secret is of an earlier version, without the label. Absence from a watch never proves that there is no Secret.
+// listed, or the Secret is of an earlier version, without the label. Absence from a watch never proves that a Secret does not exist.
 func (k *CertificateCache) readSecret(ctx context.Context, key client.ObjectKey, into *corev1.Secret) error {
 	shown := k.watch.Get(ctx, key, into)
 	_, ahead := k.ahead.Get(key)

@@ -1,11 +1,11 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package certissuer issues credentials to peers: it has their client certificates signed by this cluster's signer, and
-// publishes the address of the API server.
+// Package certissuer issues credentials to peers: client certificates signed by this cluster's signer, and the published
+// address of the API server.
 //
-// A certificate is stored in a Secret, so that it is requested once, and a pending request is a
-// CertificateSigningRequest: there is no other state, and no call blocks.
+// A certificate is stored in a Secret to be requested once only, and a pending request is a
+// CertificateSigningRequest: no other state exists, and no call blocks.
 package certissuer
 
 import (
@@ -47,7 +47,7 @@ type Options struct {
 	Duration time.Duration
 	// Now is the time; nil is the clock.
 	Now func() time.Time
-	// Kept is the cache of issued certificates; nil is a separate watch. Issuers of one process share it.
+	// Kept is the cache of issued certificates; nil is a separate watch. Issuers of one process share the cache.
 	Kept *CertificateCache
 }
 
@@ -86,9 +86,9 @@ func New(mgr ctrl.Manager, o Options) (*Issuer, error) {
 
 // Request describes a certificate. The caller authorizes the CSR.
 type Request struct {
-	// Owner is the object that the certificate is for; the certificate is deleted with it.
+	// Owner is the owner of the certificate; the certificate is deleted with its owner.
 	Owner client.Object
-	// Mark is the annotation on a CertificateSigningRequest that names the Owner. Each kind has its own.
+	// Mark is the annotation on a CertificateSigningRequest with the name of the Owner, a different one for each kind.
 	Mark string
 	// Consumer is the peer.
 	Consumer liqov1beta1.ClusterID
@@ -131,8 +131,8 @@ type refusedRequest struct {
 
 func (r *refusedRequest) Error() string { return r.why }
 
-// IssueOrRenew returns the certificate for the request, renewed when it is due, or nil. fresh reports whether it was issued
-// just now. The error is Wait while a request is pending, even if it renews a certificate that is still valid.
+// IssueOrRenew returns the certificate for the request, renewed when due, or nil. fresh reports whether the certificate was issued
+// just now. The error is Wait while a request is pending, even for the renewal of a still valid certificate.
 func (i *Issuer) IssueOrRenew(ctx context.Context, r Request) (cert *Certificate, fresh bool, err error) {
 	stored, issued, err := i.readStored(ctx, r)
 	if err != nil {
@@ -206,7 +206,7 @@ func readIssued(certificate, request []byte, at time.Time) (*Certificate, error)
 	}, nil
 }
 
-// requestCertificate returns the approved request for the certificate that follows the previous one.
+// requestCertificate returns the approved request for the certificate after the previous one.
 func (i *Issuer) requestCertificate(ctx context.Context, r Request, previous string) (*certv1.CertificateSigningRequest, error) {
 	want := i.wantRequest(r, previous)
 	current := &certv1.CertificateSigningRequest{}
@@ -246,7 +246,7 @@ func (i *Issuer) requestCertificate(ctx context.Context, r Request, previous str
 	return i.awaitApproval(ctx, current)
 }
 
-// checkNamespace returns Wait in a namespace that is being deleted: the certificate is deleted before its owner, and the request for another
+// checkNamespace returns Wait in a namespace being deleted: the certificate is deleted before its owner, and the request for another
 // would be orphaned.
 func (i *Issuer) checkNamespace(ctx context.Context, namespace string) error {
 	var ns corev1.Namespace
@@ -279,7 +279,7 @@ func (i *Issuer) dropOthers(ctx context.Context, r Request, but string) error {
 }
 
 func (i *Issuer) wantRequest(r Request, previous string) *certv1.CertificateSigningRequest {
-	// The name is unique for each certificate ever issued, which makes a retry idempotent: it finds the first
+	// The name is unique for each certificate ever issued: a retry is idempotent, because it finds the first
 	// request.
 	hash := sha256.New()
 	for _, part := range []string{string(r.Owner.GetUID()), string(r.CSR), previous} {
@@ -325,7 +325,7 @@ func requestDifferences(want, current *certv1.CertificateSigningRequestSpec) []s
 }
 
 // changedRequest deletes a request under our name with modified content: its approval would sign for another user, or for more than was
-// authorized. If an admission policy modifies each request, this repeats, so the deletions back off, and the owner is rejected meanwhile.
+// authorized. If an admission policy modifies each request, deletions repeat with backoff, and the owner is rejected meanwhile.
 // requested reports whether the request was created in this call.
 func (i *Issuer) changedRequest(ctx context.Context, r Request, current *certv1.CertificateSigningRequest, requested bool, differences []string) error {
 	reason := fmt.Sprintf("the request %s was changed by an admission policy, or made by another user, and is not approved: %s", current.Name, strings.Join(differences, "; "))
@@ -416,7 +416,7 @@ func Refusal(reason string, err error) error {
 	return invalid
 }
 
-// Watch returns the handler that enqueues the owner of a CertificateSigningRequest with that mark.
+// Watch returns the handler that enqueues the owner of a CertificateSigningRequest with this mark.
 func Watch(mark string) handler.EventHandler {
 	return handler.EnqueueRequestsFromMapFunc(func(_ context.Context, obj client.Object) []reconcile.Request {
 		namespace, name, ok := ownerOf(obj, mark)

@@ -31,7 +31,7 @@ type orphanRequest struct {
 	owner  client.Object
 }
 
-// SetupOrphans registers the controller of orphans with that mark; owner is of the kind that the mark names.
+// SetupOrphans registers the controller of orphans with this mark; owner is of the kind of the mark.
 func SetupOrphans(mgr ctrl.Manager, name, mark string, owner client.Object) error {
 	l := &orphanRequest{client: mgr.GetClient(), direct: mgr.GetAPIReader(), mark: mark, owner: owner}
 	marked := predicate.NewPredicateFuncs(func(obj client.Object) bool {

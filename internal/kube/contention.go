@@ -30,10 +30,9 @@ import (
 )
 
 // Two writers that revert each other's changes would loop for ever, as fast as the API server allows. Therefore each
-// write passes a limiter that knows the last content written to the object: writing the same content again, although it
-// had been written, is a put-back. The first put-backs are sent at once, the next ones after 1 s, 4 s, 16 s, 64 s, and
-// every 5 minutes, until a quiet period passes. For objects that the whole cluster depends on the delay is at most 10
-// s.
+// write passes a limiter with the last content written to the object: writing the same content again, although already
+// written, is a put-back. The first put-backs are sent at once, the next ones after 1 s, 4 s, 16 s, 64 s, and
+// every 5 minutes, until a quiet period passes. For objects essential to the whole cluster the delay is at most 10 s.
 
 // ReasonConflictingWriter is the reason of the event for an object that another writer changes after each write of
 // Liqo.
@@ -43,7 +42,7 @@ const ReasonConflictingWriter = "ConflictingWriter"
 // stale for a moment.
 const freePutBacks = 2
 
-// Objects that Liqo deletes and recreates follow objects that users delete and recreate, as often as users like. Only a
+// Objects deleted and recreated by Liqo follow objects deleted and recreated by users, as often as users like. Only a
 // loop exceeds freeRemakes within a minute, and is limited to one write per remakeDelay.
 const (
 	freeRemakes = 20
@@ -104,7 +103,7 @@ type pendingWrite struct {
 	// different fields are counted separately.
 	fields map[string]string
 	part   string
-	// ownRival means that another process of Liqo writes the object too: both writers are right, each at its time.
+	// ownRival means that another process of Liqo writes the object too: both writers are right, at different times.
 	ownRival bool
 	// again means that other content is the put-back: a deleted object was recreated.
 	again bool
@@ -129,7 +128,7 @@ type lastWrite struct {
 	fields           map[string]string
 	// putBacks counts the consecutive put-backs, with the time of the last write.
 	putBacks repeatCount
-	// writer is the other writer, as logged; logged is the put-back count at that log entry.
+	// writer is the other writer in the last log entry; logged is the put-back count at the last log entry.
 	writer string
 	logged int
 }
@@ -139,7 +138,7 @@ func (w *lastWrite) isPast(now time.Time) bool {
 	return now.Sub(w.putBacks.last) >= max(backoffQuiet, 2*w.putBacks.backoffDelay(freePutBacks)) || now.Before(w.putBacks.last)
 }
 
-// isPutBack reports whether writing that content reverts a change that another writer made since the last write.
+// isPutBack reports whether the next write reverts a change of another writer since the last write.
 func (w *lastWrite) isPutBack(next pendingWrite, now time.Time) bool {
 	if w.content == "" || w.origin != next.origin || next.uid != "" && next.uid != w.uid {
 		return false
@@ -150,8 +149,8 @@ func (w *lastWrite) isPutBack(next pendingWrite, now time.Time) bool {
 	return (w.content == next.content) != next.again
 }
 
-// contradictsPatch reports whether a patch of other fields changes the content of the last write: one of its fields has
-// another value, or a parent or child of one was set or removed.
+// contradictsPatch reports whether a patch of other fields changes the content of the last write: a field has
+// another value, or a parent or child of a field was set or removed.
 func (w *lastWrite) contradictsPatch(fields map[string]string) bool {
 	for path, value := range fields {
 		for last, was := range w.fields {
@@ -207,7 +206,7 @@ func (l *writeLimiter) remaining(next pendingWrite) (time.Duration, lastWrite) {
 }
 
 // remadeQuiet is the interval at which an object may be deleted and recreated for ever. A legitimate cycle involves
-// several writers, such as a user who peers and unpeers, and the garbage collector, none of which is fast; a faster
+// several slow writers, such as a user who peers and unpeers, and the garbage collector; a faster
 // cycle is a loop.
 const remadeQuiet = 10 * time.Second
 
@@ -273,7 +272,7 @@ func (l *writeLimiter) pruneOld(now time.Time) {
 	l.prune = 2*(len(l.of)+len(l.acts)) + 1000
 }
 
-// recordWriter records the other writer that was logged.
+// recordWriter records the logged other writer.
 func (l *writeLimiter) recordWriter(of pendingWrite, writer string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -291,8 +290,8 @@ type limitedClient struct {
 	deletes bool
 }
 
-// LimitWrites returns a client that delays writes which revert the repeated changes of another writer. live reads,
-// bypassing any cache, the name of that writer.
+// LimitWrites returns a client that delays writes against the repeated changes of another writer. live reads,
+// bypassing any cache, the name of the other writer.
 func LimitWrites(c client.Client, live client.Reader) client.Client {
 	return &limitedClient{Client: c, live: live, limit: &writeLimiter{now: time.Now}, deletes: true}
 }
@@ -349,7 +348,7 @@ func identityOf(obj client.Object) func() (string, types.UID) {
 	return func() (string, types.UID) { return obj.GetResourceVersion(), obj.GetUID() }
 }
 
-// conflictError returns the error of a write that has to wait. The other writer is looked up once per delay.
+// conflictError returns the error of a delayed write. The other writer is looked up once per delay.
 func (c *limitedClient) conflictError(ctx context.Context, w *pendingWrite, remaining time.Duration, last lastWrite) error {
 	if w.ownRival {
 		return Wait(remaining, "another process of Liqo changed "+w.key.name.String()+" a moment ago")
@@ -505,7 +504,7 @@ func withoutValues(entries map[string]any) map[string]any {
 	return out
 }
 
-// patchedFields adds the fields that a patch sets, each with a digest of its value.
+// patchedFields adds the fields set by a patch, each with a digest of the value.
 func patchedFields(at string, content any, into map[string]string) map[string]string {
 	fields, ok := content.(map[string]any)
 	switch {

@@ -15,7 +15,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// DeleteObject deletes an object unless it is gone. The UID protects an object of the same name that was created meanwhile. doing is the
+// DeleteObject deletes an object unless it is gone. The UID protects a new object of the same name. doing is the
 // format of the beginning of an error.
 func DeleteObject(ctx context.Context, c client.Writer, obj client.Object, doing string, args ...any) error {
 	uid := obj.GetUID()
@@ -25,8 +25,8 @@ func DeleteObject(ctx context.Context, c client.Writer, obj client.Object, doing
 	return nil
 }
 
-// DeleteObjects deletes objects, without a wait. It skips those that are gone or being deleted. The UID protects an object of the same
-// name that was created meanwhile.
+// DeleteObjects deletes objects, without a wait. Objects already gone or being deleted are skipped. The UID protects a new object of the same
+// name.
 func DeleteObjects(ctx context.Context, c client.Writer, all []client.Object, opts ...client.DeleteOption) error {
 	for _, obj := range all {
 		if obj.GetDeletionTimestamp() != nil {

@@ -47,17 +47,17 @@ func OwnedBy(owner client.Object, scheme *runtime.Scheme) EnsureOption {
 	return func(o *ensureOptions) { o.owner, o.scheme = owner, scheme }
 }
 
-// DecidedOf makes the UID of the object from which the fields were computed a precondition: an object that is gone is
+// DecidedOf makes the UID of the object from which the fields were computed a precondition: a deleted object is
 // not created again, and an object of another UID is not changed. An empty UID is no precondition.
 func DecidedOf(uid types.UID) EnsureOption { return func(o *ensureOptions) { o.of = uid } }
 
-// AsSeen creates an object that is absent from the cache, instead of applying: an object that another writer created
-// meanwhile is not overwritten, because the name may be taken, and the cache may not show that yet.
+// AsSeen creates an object absent from the cache, instead of applying: an object created meanwhile by another writer
+// is not overwritten, because the name may be taken, and the cache may not show the object yet.
 func AsSeen() EnsureOption { return func(o *ensureOptions) { o.asSeen = true } }
 
-// Ensure applies want by server-side apply. want, typed or unstructured, contains exactly the fields that this field
-// manager owns: a field that an earlier Ensure set and want omits is removed. Nothing is sent if the object, as read by
-// c, has these fields and the hash of the last apply matches. want is not changed. For an object that is being deleted,
+// Ensure applies want by server-side apply. want, typed or unstructured, contains exactly the fields owned by this field
+// manager: a field set by an earlier Ensure and missing in want is removed. Nothing is sent if the object, as read by
+// c, has these fields and the hash of the last apply matches. want is not changed. For an object being deleted,
 // Ensure returns a Wait.
 func Ensure(ctx context.Context, c client.Client, want client.Object, opts ...EnsureOption) (changed bool, err error) {
 	o := ensureOptions{manager: names.FieldManager}
@@ -110,7 +110,7 @@ func setOwned(want client.Object, o ensureOptions) (client.Object, error) {
 	return want, nil
 }
 
-// readCurrent returns the current object, nil if there is none. A kind of the scheme is read as its Go type, because
+// readCurrent returns the current object, or nil. A kind of the scheme is read as its Go type, because
 // caches contain Go types.
 func readCurrent(ctx context.Context, c client.Client, want client.Object, gvk schema.GroupVersionKind) (client.Object, error) {
 	current, err := emptyObject(c.Scheme(), gvk)
@@ -283,7 +283,7 @@ func (a *Application) Apply(ctx context.Context, c client.Client, current client
 }
 
 // disappearedError returns the Wait for an object that was replaced under its name, or whose namespace or kind was
-// deleted; the caches will show which.
+// deleted; the caches will show the cause.
 func disappearedError(what string) error { return Wait(conflictDelay, what+" disappeared") }
 
 // isAnothers reports whether the object of this name has another UID than the precondition.
@@ -292,8 +292,8 @@ func isAnothers(err error) bool {
 	return ok && cause.Field == "metadata.uid"
 }
 
-// Make creates the object, and returns false if an object of that name exists, regardless of its creator. Make is one
-// request: an apply with a resourceVersion that no object has creates, and never changes an existing object.
+// Make creates the object, and returns false if an object of the same name exists, regardless of its creator. Make is one
+// request: an apply with an impossible resourceVersion creates, and never changes an existing object.
 func (a *Application) Make(ctx context.Context, c client.Client) (created bool, err error) {
 	first := *a
 	_, err = first.At("1").sendApply(ctx, c, "")
@@ -306,8 +306,8 @@ func (a *Application) Make(ctx context.Context, c client.Client) (created bool, 
 	return true, nil
 }
 
-// asWeSay disables the strict field validation, which makes the API server decode twice to find duplicate fields: an
-// encoder produces none. An apply still rejects fields that the schema does not contain.
+// asWeSay disables the strict field validation. For this validation, the API server decodes twice to find duplicate fields, and an
+// encoder produces none. An apply still rejects fields unknown to the schema.
 const asWeSay = client.FieldValidation(metav1.FieldValidationIgnore)
 
 // sendApply applies the fields to the object of that UID, or any object if uid is empty. The response is limited to
@@ -356,8 +356,8 @@ func EnsureRoleBinding(ctx context.Context, c client.Client, want *rbacv1.RoleBi
 // nameTakenDelay is the interval at which a name in use by another object is checked.
 const nameTakenDelay = 30 * time.Second
 
-// ApplyOwned creates or changes an object that owner controls. current is the cached object, without a UID for none; live reads the object if
-// the cache lags. An object of that name that owner does not control is not changed: the error is Invalid with the reason NameTaken.
+// ApplyOwned creates or changes an object controlled by owner. current is the cached object, without a UID for none; live reads the object if
+// the cache lags. An existing object not controlled by owner is not changed: the error is Invalid with the reason NameTaken.
 func ApplyOwned(ctx context.Context, c client.Client, live client.Reader, owner, want, current client.Object) error {
 	if err := controllerutil.SetControllerReference(owner, want, c.Scheme()); err != nil {
 		return fmt.Errorf("owning the %T: %w", want, err)

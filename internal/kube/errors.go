@@ -31,7 +31,7 @@ type invalidError struct {
 func (e *invalidError) Error() string { return e.err.Error() }
 func (e *invalidError) Unwrap() error { return e.err }
 
-// Wait returns an error that reports that an expected change has not happened yet. The object is requeued after d, or,
+// Wait returns an error for an expected change that has not happened yet. The object is requeued after d, or,
 // if d is zero, reconciled at the next watch event. A Wait is no failure, neither in logs nor in metrics.
 func Wait(d time.Duration, reason string) error { return &waitError{after: d, reason: reason} }
 
@@ -44,7 +44,7 @@ func Invalid(reason string, err error) error {
 	return &invalidError{reason: reason, err: err}
 }
 
-// againError is an error that is retried after a delay, because no watch event follows its fix.
+// againError is an error to be retried after a delay, because no watch event follows the fix.
 type againError struct {
 	error
 	after error

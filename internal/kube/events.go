@@ -58,11 +58,11 @@ func Warnings(err error) []Event {
 	return []Event{{Type: corev1.EventTypeWarning, Reason: reason, Message: err.Error()}}
 }
 
-// maxRecorded is the number of subjects whose events an EventRecorder remembers. Of more subjects, those that were not
-// recorded for the longest time are forgotten: a repeated event is better than unbounded memory.
+// maxRecorded is the number of subjects with events remembered by an EventRecorder. Beyond this number, the least recently recorded
+// subjects are forgotten: a repeated event is better than unbounded memory.
 const maxRecorded = 20000
 
-// EventRecorder records the events of a subject when they change, so that a condition that persists is not recorded
+// EventRecorder records the events of a subject when they change: a persisting condition is not recorded
 // again on every pass.
 type EventRecorder struct {
 	emit func(obj client.Object, e Event)
@@ -87,7 +87,7 @@ func (r *EventRecorder) Record(obj client.Object, now ...Event) []Event {
 	return r.RecordAbout(obj.GetUID(), obj, now...)
 }
 
-// RecordAbout is Record for a subject other than the object to which the events are attached.
+// RecordAbout is Record for a subject other than the object of the events.
 func (r *EventRecorder) RecordAbout(subject any, obj client.Object, now ...Event) []Event {
 	fresh := r.replaceRecord(subject, now)
 	for _, e := range fresh {
@@ -96,7 +96,7 @@ func (r *EventRecorder) RecordAbout(subject any, obj client.Object, now ...Event
 	return fresh
 }
 
-// replaceRecord replaces the record of a subject, and returns the events that were not part of it.
+// replaceRecord replaces the record of a subject, and returns the new events.
 func (r *EventRecorder) replaceRecord(subject any, now []Event) []Event {
 	r.mu.Lock()
 	defer r.mu.Unlock()

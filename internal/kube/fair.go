@@ -67,7 +67,7 @@ func fairWorkQueue(group func(reconcile.Request) string) func(string, workqueue.
 }
 
 // PeerOf returns a function that maps a request to the peer of its namespace, by the cluster ID label of the cached
-// Namespace. A namespace without the label is its own group.
+// Namespace. A namespace without the label is a separate group.
 func PeerOf(c client.Reader) func(reconcile.Request) string {
 	return func(r reconcile.Request) string {
 		ns := &corev1.Namespace{}

@@ -176,7 +176,7 @@ func (f *Informer) HasSynced() bool {
 	}
 }
 
-// Err returns why the Informer is not watching its API server at present, nil if it is.
+// Err returns why the Informer is not watching its API server at present, or nil.
 func (f *Informer) Err() error {
 	f.mu.RLock()
 	defer f.mu.RUnlock()
@@ -303,7 +303,7 @@ func (f *Informer) recordBroken(err error) {
 
 func cacheKey(namespace, name string) string { return namespace + "/" + name }
 
-// informerStore is the Informer as the store of its reflector, which calls all methods from one goroutine.
+// informerStore is the Informer as the store of its reflector. The reflector calls all methods from one goroutine.
 type informerStore struct{ *Informer }
 
 func (s informerStore) Add(v any) error    { return s.setObject(v) }

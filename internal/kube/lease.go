@@ -15,8 +15,8 @@ import (
 	"k8s.io/client-go/tools/leaderelection/resourcelock"
 )
 
-// NewLease returns the leader election lock of a process with that identity. The Lease is garbage-collected once the
-// owners of all its holders are gone; without an owner the Lease stays.
+// NewLease returns the leader election lock of a process with this identity. The Lease is garbage-collected once the
+// owners of all holders are gone; without an owner the Lease stays.
 func NewLease(clients coordinationclient.LeasesGetter, namespace, name, identity string, owner *metav1.OwnerReference) resourcelock.Interface {
 	lock := &resourcelock.LeaseLock{
 		LeaseMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Client: clients,
@@ -28,7 +28,7 @@ func NewLease(clients coordinationclient.LeasesGetter, namespace, name, identity
 	return &ownedLease{LeaseLock: lock, owner: *owner}
 }
 
-// ownedLease adds the owner reference of this process to a Lease that another process created, once this process holds
+// ownedLease adds the owner reference of this process to a Lease created by another process, once this process holds
 // the Lease. Leader election calls ownedLease from one goroutine.
 type ownedLease struct {
 	*resourcelock.LeaseLock
@@ -36,7 +36,7 @@ type ownedLease struct {
 	named bool
 }
 
-// Create creates the Lease together with its owner reference: with a second request, a process that ends between the
+// Create creates the Lease together with the owner reference: with a second request, a process that ends between the
 // two would leave an orphaned Lease.
 func (l *ownedLease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	lease := &coordinationv1.Lease{

@@ -46,12 +46,12 @@ var DefaultLimits = Limits{Body: 32 << 20, Event: 4 << 20, Rate: 16 << 20, Burst
 // maxErrorBody is the maximum size that is read of an error response.
 const maxErrorBody = 64 << 10
 
-// ErrTooLarge reports that a response of an API server, or its list of objects, exceeds the limits.
+// ErrTooLarge reports that a response of an API server, or the list of objects in it, exceeds the limits.
 var ErrTooLarge = errors.New("the answer of the API server is too large")
 
 // LimitResponses returns a transport that enforces the limits on the responses of next, removes terminal control
-// sequences from errors, and calls report for responses that are too large, except for pages of several objects, which are
-// requested again with fewer. The transport below must not decompress.
+// sequences from errors, and calls report for too large responses. Too large pages of several objects are not reported, but
+// requested again with fewer objects. The transport below must not decompress.
 func LimitResponses(next http.RoundTripper, l Limits, report func(reason, message string)) http.RoundTripper {
 	return &limitedTransport{next: next, limits: l, report: report, reads: newBucket(l.Rate, l.Burst)}
 }
@@ -132,7 +132,7 @@ func cleanFailure(text []byte) (clean []byte, contentType string) {
 	return clean, runtime.ContentTypeJSON
 }
 
-// foreignError is an error whose text may contain data of another cluster, such as the names in its certificate.
+// foreignError is an error with text that may contain data of another cluster, such as the names in a certificate.
 type foreignError struct{ error }
 
 func (e foreignError) Error() string {
@@ -187,8 +187,8 @@ func (b *limitedBody) remainingLimit() int64 {
 }
 
 // eventScanner finds the ends of watch events in the raw JSON stream: the decoder reads a whole event into memory,
-// however large. A stream that is not JSON has no ends, so all of it counts as one event. Protobuf frames carry their
-// length, and client-go limits that length, but the peer chooses the encoding.
+// however large. A stream without JSON has no ends, and all of it counts as one event. Protobuf frames carry their
+// length, and client-go limits the length, but the peer chooses the encoding.
 type eventScanner struct {
 	depth           int
 	inText, escaped bool

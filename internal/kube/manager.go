@@ -63,7 +63,7 @@ type ManagerOptions struct {
 	Namespaces []string
 	// Webhooks is the admission webhook server; nil is none.
 	Webhooks webhook.Server
-	// Log of the manager and its controllers; the zero value is the global one.
+	// Log of the manager and its controllers; the zero value is the global logger.
 	Log logr.Logger
 	// RepeatNames allows controllers of the same name in several managers of one process, as in tests.
 	RepeatNames bool
@@ -228,7 +228,7 @@ type uncachedCache struct{ cache.Cache }
 
 func (e uncachedCache) GetCache() cache.Cache { return e.Cache }
 
-// DirectClient returns a client that bypasses the cache, for objects that the manager does not cache and for reads that
+// DirectClient returns a client that bypasses the cache, for kinds not cached by the manager and for reads that
 // must not be stale.
 func DirectClient(mgr ctrl.Manager) (client.Client, error) {
 	c, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})

@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/metrics"
 )
 
-// ExportMetrics exports what a collector collects for as long as this process leads: several replicas would export it several times.
+// ExportMetrics exports the metrics of a collector while this process leads: several replicas would export them several times.
 func ExportMetrics(mgr ctrl.Manager, c prometheus.Collector) error {
 	export := func(ctx context.Context) error {
 		if err := metrics.Registry.Register(c); err != nil {

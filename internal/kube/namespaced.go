@@ -30,7 +30,7 @@ import (
 )
 
 // NamespacedWatch watches one kind in every namespace that matches a selector, and starts and stops watches as
-// namespaces appear and disappear, so that the permission to read the kind can be granted per namespace. Added to a
+// namespaces appear and disappear: the permission to read the kind can be granted per namespace. Added to a
 // manager, a NamespacedWatch is an event source and a reader.
 type NamespacedWatch struct {
 	config     *rest.Config
@@ -58,7 +58,7 @@ type boundHandler struct {
 	queue   workqueue.TypedRateLimitingInterface[reconcile.Request]
 }
 
-// NewNamespacedWatch returns a watch of objects of the kind of obj that match objSelector, in the namespaces that match
+// NewNamespacedWatch returns a watch of objects of the kind of obj matching objSelector, in the namespaces matching
 // nsSelector. The namespaces are read from nsCache, usually the manager's cache. A nil selector matches all.
 func NewNamespacedWatch(cfg *rest.Config, nsCache cache.Cache, obj client.Object, nsSelector, objSelector labels.Selector) *NamespacedWatch {
 	return &NamespacedWatch{
@@ -79,7 +79,7 @@ func orEverything(s labels.Selector) labels.Selector {
 	return s
 }
 
-// NeedLeaderElection returns false, so that the caches fill before this replica leads.
+// NeedLeaderElection returns false: the caches fill before this replica leads.
 func (w *NamespacedWatch) NeedLeaderElection() bool { return false }
 
 // Start watches the namespaces until ctx ends.
@@ -125,7 +125,7 @@ func (w *NamespacedWatch) notifyChange() {
 	}
 }
 
-// followNamespaces starts and stops informers so that every selected namespace has one.
+// followNamespaces starts and stops informers to have one for every selected namespace.
 func (w *NamespacedWatch) followNamespaces(ctx context.Context, cluster Cluster, informers *sync.WaitGroup) error {
 	var list corev1.NamespaceList
 	if err := w.namespaces.List(ctx, &list, client.MatchingLabelsSelector{Selector: w.nsSelector}); err != nil {

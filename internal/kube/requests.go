@@ -52,8 +52,8 @@ var CreatedOrDeleted = predicate.Funcs{
 	GenericFunc: func(event.GenericEvent) bool { return false },
 }
 
-// NamespaceChanged passes updates of the properties that namespace rules read: the labels, and the deletion timestamp,
-// which shows in no label.
+// NamespaceChanged passes updates of the properties read by namespace rules: the labels, and the deletion timestamp,
+// because no label shows it.
 var NamespaceChanged = predicate.Funcs{UpdateFunc: func(e event.UpdateEvent) bool {
 	before, after := e.ObjectOld, e.ObjectNew
 	return !maps.Equal(before.GetLabels(), after.GetLabels()) || before.GetDeletionTimestamp().IsZero() != after.GetDeletionTimestamp().IsZero()

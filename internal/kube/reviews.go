@@ -46,7 +46,7 @@ var reviewRetry = Retry{
 	Backoff: wait.Backoff{Duration: 200 * time.Millisecond, Factor: 1.5, Jitter: 0.2, Steps: 5}, Attempts: 5, Timeout: 10 * time.Second,
 }
 
-// NewReviews returns Reviews that use these clients, which must be of the same API server.
+// NewReviews returns Reviews with these clients of one API server.
 func NewReviews(tokens authnclient.TokenReviewsGetter, access authzclient.SubjectAccessReviewsGetter) *Reviews {
 	return &Reviews{tokens: tokens.TokenReviews(), access: access.SubjectAccessReviews(), answers: cache.NewLRUExpireCache(reviewAnswers)}
 }
@@ -54,7 +54,7 @@ func NewReviews(tokens authnclient.TokenReviewsGetter, access authzclient.Subjec
 // reviewKey is the hash of a request: the cache stores no tokens.
 type reviewKey [sha256.Size]byte
 
-// Who returns the user that a bearer token authenticates, and false for an invalid token.
+// Who returns the user authenticated by a bearer token, and false for an invalid token.
 func (r *Reviews) Who(ctx context.Context, token string) (authnv1.UserInfo, bool, error) {
 	key := reviewKey(sha256.Sum256([]byte("token " + token)))
 	if known, ok := r.answers.Get(key); ok {
@@ -76,7 +76,7 @@ func (r *Reviews) Who(ctx context.Context, token string) (authnv1.UserInfo, bool
 	return review.Status.User, review.Status.Authenticated, nil
 }
 
-// May reports whether what.User may perform the request that what describes, with the reason of the API server, if any.
+// May reports whether a user may perform a request, both in what, and the reason of the API server, if any.
 func (r *Reviews) May(ctx context.Context, what authzv1.SubjectAccessReviewSpec) (allowed bool, reason string, err error) {
 	question, err := json.Marshal(what)
 	if err != nil {

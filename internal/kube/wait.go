@@ -63,12 +63,12 @@ func ListKind(list client.ObjectList) string {
 	return strings.TrimSuffix(name[strings.LastIndex(name, ".")+1:], "List")
 }
 
-// Pending is the error of an unmet condition: its text says what is missing.
+// Pending is the error of an unmet condition, and names the missing part.
 type Pending string
 
 func (p Pending) Error() string { return string(p) }
 
-// Skipped is the error of a wait that a dry run does not wait out: its text is that of the Pending.
+// Skipped is the error of a wait skipped by a dry run, with the text of the Pending.
 type Skipped string
 
 func (s Skipped) Error() string { return string(s) }
@@ -101,7 +101,7 @@ func WithProgress(ctx context.Context, tell func(missing string)) context.Contex
 // retryDelay is the time between two attempts while the API server does not answer, and before an ended watch is restarted.
 const retryDelay = time.Second
 
-// WaitUntil calls check now and after each change of the watched objects, until check returns nil. It goes on while check returns a
+// WaitUntil calls check now and after each change of the watched objects, until check returns nil. WaitUntil goes on while check returns a
 // Pending or the API server does not answer; any other error ends the wait. At the end of ctx the error has the last Pending and the
 // time waited. A client of a dry run checks once: a Pending becomes a Skipped.
 func WaitUntil(ctx context.Context, c client.WithWatch, check func(context.Context) error, what ...Watched) error {
@@ -132,8 +132,8 @@ func WaitForObject(ctx context.Context, c client.WithWatch, obj client.Object, c
 	return w.until(ctx, func(within context.Context) error { return w.follow(within, c, obj, check) })
 }
 
-// WaitForList is WaitUntil for the objects of one list. They are read once into list, and again only after their watch was lost: the events of
-// the watch update list, in which new objects are last.
+// WaitForList is WaitUntil for the objects of one list. The objects are read once into list, and again only after their watch was lost: the
+// events of the watch update list, with new objects last.
 func WaitForList(ctx context.Context, c client.WithWatch, list client.ObjectList, check func(context.Context) error, opts ...client.ListOption) error {
 	if _, skips := c.(dryRun); skips {
 		return checkOnce(ctx, func(ctx context.Context) error {
@@ -310,7 +310,7 @@ func (w *waitState) named() string {
 
 // watch runs the wait on lists. It returns nil once check does.
 func (w *waitState) watch(ctx context.Context, c client.WithWatch, check func(context.Context) error) error {
-	// The watches start before the check, so that no change after the check is missed.
+	// The watches start before the check: no change after the check is missed.
 	changed, ended := make(chan struct{}, 1), make(chan struct{}, len(w.what))
 	for _, one := range w.what {
 		events, err := c.Watch(ctx, one.List, one.Opts...)
@@ -335,8 +335,8 @@ func (w *waitState) watch(ctx context.Context, c client.WithWatch, check func(co
 	}
 }
 
-// follow reads an object and watches from its resource version. If the API server no longer has that version, the watch starts first:
-// its initial events give the current state, possibly older than the read.
+// follow reads an object and watches from its resource version. If the API server no longer has this version, the watch starts first:
+// the initial events give the current state, possibly older than the read.
 func (w *waitState) follow(ctx context.Context, c client.WithWatch, obj client.Object, check func(context.Context, bool) error) error {
 	var events watch.Interface
 	begin := func(from string) (err error) {
@@ -409,7 +409,7 @@ func (w *waitState) followList(ctx context.Context, c client.WithWatch, check fu
 	}
 }
 
-// nextEvents waits for an event, and applies it, and those that came with it, to the items of a list.
+// nextEvents waits for an event, and applies all available events to the items of a list.
 func nextEvents(ctx context.Context, events watch.Interface, items []runtime.Object) ([]runtime.Object, error) {
 	for changed := false; ; {
 		var e watch.Event
@@ -454,8 +454,8 @@ func applyEvent(items []runtime.Object, e watch.Event) []runtime.Object {
 	return append(items, e.Object)
 }
 
-// readObject reads an object anew into a fresh copy, because fields that the answer lacks would keep their old values in obj. It reports
-// whether the object exists.
+// readObject reads an object anew into a fresh copy, because fields missing in the answer would keep their old values in obj. The result
+// reports whether the object exists.
 func readObject(ctx context.Context, c client.Client, obj client.Object) (exists bool, err error) {
 	now := reflect.New(reflect.TypeOf(obj).Elem()).Interface().(client.Object)
 	now.GetObjectKind().SetGroupVersionKind(obj.GetObjectKind().GroupVersionKind())
@@ -502,8 +502,8 @@ func isChange(e watch.Event, version string) bool {
 	return err != nil || order > 0 || order == 0 && e.Type == watch.Deleted
 }
 
-// copyInto copies an object into another one of the same type. Objects of a watch have no kind unless they are unstructured, so obj
-// keeps its own.
+// copyInto copies an object into another one of the same type. Objects of a watch have no kind unless unstructured: obj
+// keeps its own kind.
 func copyInto(obj client.Object, now runtime.Object) {
 	kind := obj.GetObjectKind().GroupVersionKind()
 	reflect.ValueOf(obj).Elem().Set(reflect.ValueOf(now).Elem())
@@ -529,7 +529,7 @@ var (
 	errSilent     = errors.New("the API server does not answer")
 )
 
-// forwardEvents signals events of a watch, and its end. Events that arrive before the next check are coalesced.
+// forwardEvents signals events of a watch, and the end of the watch. Events before the next check are coalesced.
 func forwardEvents(events watch.Interface, changed, ended chan<- struct{}) {
 	for e := range events.ResultChan() {
 		// A new watch and its check show whether the error is permanent.

@@ -111,7 +111,7 @@ func (s Cluster) List(into client.ObjectList) error {
 	return meta.SetList(into, out)
 }
 
-// Of returns the objects of type T that belong to an item by the Keys of their source, sorted by name. The objects are the cached ones and
+// Of returns the objects of type T that belong to an item by the Keys of their source, sorted by name. The objects are cached and
 // must not be changed.
 func Of[T client.Object](s Cluster, item string) []T {
 	var out []T
@@ -142,7 +142,7 @@ func emptyEntry(gvk schema.GroupVersionKind, loose bool) (client.Object, error) 
 	return typed.(client.Object), nil
 }
 
-// Apply applies want in this cluster's namespace by server-side apply. It sends no request if the cached object has all fields of want and
+// Apply applies want in this cluster's namespace by server-side apply. No request is sent if the cached object has all fields of want and
 // they equal the last applied ones. want is not changed. Apply returns the resulting metadata, nil if no request was sent.
 func (s Cluster) Apply(ctx context.Context, want client.Object) (*metav1.PartialObjectMetadata, error) {
 	application, gvk, want, err := s.newApplication(want)
@@ -165,8 +165,8 @@ func (s Cluster) ApplyOver(ctx context.Context, want, current client.Object) (*m
 	return application.Apply(ctx, s.end.client, current)
 }
 
-// AsMade reports whether an object whose spec may be missing from the cache is as wanted: Apply wrote it, and its spec was not changed since.
-// If false, only the complete object can show the difference.
+// AsMade reports whether an object with a spec possibly missing from the cache is as wanted: Apply wrote the object, and the spec was not
+// changed since. If false, only the complete object can show the difference.
 func (s Cluster) AsMade(want client.Object, cached metav1.Object) (bool, error) {
 	application, _, _, err := s.newApplication(want)
 	if err != nil {
@@ -250,7 +250,7 @@ func (s Cluster) Create(ctx context.Context, obj client.Object) error {
 	return nil
 }
 
-// Delete deletes obj with its UID as a precondition, so that a new object of the same name survives. A missing object is no error.
+// Delete deletes obj with its UID as a precondition: a new object of the same name survives. A missing object is no error.
 func (s Cluster) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
 	gvk, err := s.gvkOf(obj)
 	if err != nil {

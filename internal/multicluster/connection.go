@@ -31,7 +31,7 @@ import (
 // ErrOtherServer means that a new kubeconfig is for another server and needs a new Conn.
 var ErrOtherServer = errors.New("the kubeconfig is for another server")
 
-// Client-side limits of one connection; the API server's priority and fairness sets the effective ones.
+// Client-side limits of one connection; the API server's priority and fairness sets the effective limits.
 const (
 	qps   = 1000
 	burst = 2000
@@ -55,7 +55,7 @@ type Conn struct {
 	misbehaviours *Misbehaviours
 }
 
-// Dialer returns a dialer that refuses addresses invalid for a peer. It checks the IP address after name resolution.
+// Dialer returns a dialer that refuses addresses invalid for a peer. The IP address is checked after name resolution.
 func (c *Conn) Dialer(timeout time.Duration) *net.Dialer {
 	return &net.Dialer{Timeout: timeout, Control: func(_, address string, _ syscall.RawConn) error {
 		to, err := netip.ParseAddrPort(address)
@@ -66,7 +66,7 @@ func (c *Conn) Dialer(timeout time.Duration) *net.Dialer {
 	}}
 }
 
-// credentials are replaced as a whole, so that no request mixes old and new.
+// credentials are replaced as a whole: no request mixes old and new.
 type credentials struct {
 	kubeconfig  pki.Kubeconfig
 	certificate *tls.Certificate // nil for none
@@ -216,8 +216,8 @@ func (c *Conn) proxyFor(req *http.Request) (*url.URL, error) {
 
 var errFormerProxy = errors.New("the proxy has another address now")
 
-// isFormerProxy reports whether an address that was dialled is not that of the present proxy, which Swap may have set meanwhile. Names are not
-// compared.
+// isFormerProxy reports whether a dialled address is not the address of the present proxy; Swap may have set another proxy meanwhile. Names
+// are not compared.
 func (c *Conn) isFormerProxy(address string) bool {
 	creds := c.current.Load()
 	if creds.proxy == nil {
@@ -238,7 +238,7 @@ func (c *Conn) clientCertificate(*tls.CertificateRequestInfo) (*tls.Certificate,
 // ErrRedirected means that a redirect would have sent a request to another server.
 var ErrRedirected = errors.New("the API server redirects to another server, which is not followed")
 
-// authenticated adds the present token to each request. It refuses requests to other servers: http.Client above follows redirects with the
+// authenticated adds the present token to each request, and refuses requests to other servers: http.Client above follows redirects with the
 // headers of the first request.
 type authenticated struct {
 	conn *Conn
@@ -263,7 +263,7 @@ func (a authenticated) RoundTrip(req *http.Request) (*http.Response, error) {
 // WrappedRoundTripper returns the transport for client-go, for instance to close idle connections.
 func (a authenticated) WrappedRoundTripper() http.RoundTripper { return a.next }
 
-// Config returns the configuration of clients of this cluster. It uses the newest credentials for the life of the Conn. Each call returns the
+// Config returns the configuration of clients of this cluster, with the newest credentials for the life of the Conn. Each call returns the
 // same pointer; copy it before a change.
 func (c *Conn) Config() *rest.Config { return c.config }
 

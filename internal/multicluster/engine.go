@@ -34,7 +34,7 @@ type pairRun struct {
 	kinds map[string]*pairKind
 }
 
-// Set sets the complete list of pairs: it starts new pairs and stops missing ones. Stopping a pair deletes no objects in either cluster.
+// Set sets the complete list of pairs: new pairs are started and missing pairs stopped. Stopping a pair deletes no objects in either cluster.
 func (e *Engine) Set(pairs []Pair) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -50,7 +50,7 @@ func (e *Engine) setPairs(pairs []Pair) {
 	if e.ctx.Err() != nil {
 		return
 	}
-	// New pairs start first, so that informers shared with stopped pairs keep running.
+	// New pairs start first: informers shared with stopped pairs keep running.
 	for _, pair := range pairs {
 		if e.pairs[pair] == nil {
 			e.startPair(pair)

@@ -87,7 +87,7 @@ type Misbehaviours struct {
 	at              time.Time
 }
 
-// NewMisbehaviours returns the record of a peer. Its series begin at 0, so that an increase is one from the first time on.
+// NewMisbehaviours returns the record of a peer. The series begin at 0: an increase counts from the first time on.
 func NewMisbehaviours(peer string, changed func()) *Misbehaviours {
 	for _, reason := range []string{kube.ReasonAnswerTooLarge, kube.ReasonListTooLarge, kube.ReasonTooManyObjects, kube.ReasonTooManyWrites, ReasonTooManyStatuses} {
 		misbehaves.WithLabelValues(peer, reason)

@@ -3,10 +3,10 @@
 
 // Package multicluster is the engine for all objects copied between two clusters.
 //
-// An Engine runs pairs of a local and a remote namespace, which start and stop at run time. For each Kind it watches objects in both clusters
+// An Engine runs pairs of a local and a remote namespace, started and stopped at run time. For each Kind it watches objects in both clusters
 // and calls the kind's Sync for every item, a name, with a change in either cluster: gather from both caches, decide, apply. Sync is called
-// only when both caches are synced, so that an object missing from the cache does not exist; until then items are parked. A failure of one
-// item, its pair or its peer delays no other item.
+// only when both caches are synced: an object missing from the cache does not exist. Until then items are parked. A failure of one
+// item, pair or peer delays no other item.
 package multicluster
 
 import (
@@ -78,11 +78,11 @@ type Kind struct {
 	Local, Remote []Source
 	// Workers is the number of concurrent items; 0 is 4.
 	Workers int
-	// Sync reconciles one item. It may return kube.Wait, kube.Invalid and kube.Again.
+	// Sync reconciles one item. Sync may return kube.Wait, kube.Invalid and kube.Again.
 	Sync func(ctx context.Context, it *Item) error
 }
 
-// Item is the argument of a Sync. It is valid during that Sync only.
+// Item is the argument of a Sync, valid during the Sync only.
 type Item struct {
 	Pair          Pair
 	Name          string
@@ -118,7 +118,7 @@ type Options struct {
 	Peer string
 	// Started is called when the caches of a kind of a pair are synced and work begins. May be nil.
 	Started func(pair Pair, kind string)
-	// Handled is called after each Sync of an item, with its error. It must not block. May be nil.
+	// Handled is called after each Sync of an item, with the error. Handled must not block. May be nil.
 	Handled func(pair Pair, kind string, err error)
 }
 

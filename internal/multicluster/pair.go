@@ -8,7 +8,7 @@ import (
 	"sync"
 )
 
-// pairKind is one kind of one pair: its informers and parked items.
+// pairKind is one kind of one pair, with informers and parked items.
 type pairKind struct {
 	kind          *kindState
 	pair          Pair
@@ -29,11 +29,11 @@ type attached struct {
 	listener *listener
 }
 
-// enqueue queues an item, or parks it until both caches are synced. An urgent item, one changed in the remote cluster, has high priority.
-// Before the sync all remote items are new, and none is urgent for that.
+// enqueue queues an item, or parks the item until both caches are synced. Urgent items, changed in the remote cluster, have high priority.
+// Before the sync all remote items are new, and none is urgent.
 func (pk *pairKind) enqueue(name string, urgent bool) { pk.addOrPark(name, urgent, false) }
 
-// enqueueFirst is enqueue for an item that keeps its high priority while parked.
+// enqueueFirst is enqueue for an item with high priority even while parked.
 func (pk *pairKind) enqueueFirst(name string) { pk.addOrPark(name, true, true) }
 
 func (pk *pairKind) addOrPark(name string, urgent, parkedFirst bool) {

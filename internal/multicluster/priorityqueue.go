@@ -4,7 +4,7 @@
 package multicluster
 
 // priorityQueues orders the items of a kind: changes in the remote cluster precede new local items. Otherwise a burst of new items would delay
-// all status changes of the first of them. It has no lock: the work queue calls it under its own.
+// all status changes of the first of them. priorityQueues needs no lock: the work queue calls it under a lock.
 type priorityQueues struct {
 	urgent, other priorityQueue
 	// isUrgent reports whether an item has high priority at present.

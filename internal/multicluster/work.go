@@ -63,7 +63,7 @@ func newKind(k Kind, peer string) *kindState {
 	return out
 }
 
-// addItem queues an item with the time of its change and its priority.
+// addItem queues an item with the time of its change and the priority.
 func (k *kindState) addItem(key itemKey, urgent bool) {
 	k.mu.Lock()
 	if _, ok := k.since[key]; !ok {
@@ -206,7 +206,7 @@ func (k *kindState) settleItem(log logr.Logger, pk *pairKind, it *Item, started 
 	}
 }
 
-// isOutage reports whether the watch of a cluster fails at present, so that failures of items are expected.
+// isOutage reports whether the watch of a cluster fails at present: failures of items are expected.
 func (pk *pairKind) isOutage() bool {
 	for _, sources := range [][]attached{pk.local, pk.remote} {
 		for _, a := range sources {

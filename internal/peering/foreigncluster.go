@@ -4,9 +4,8 @@
 // Package peering summarises each peer in its ForeignCluster, and grants permissions to our processes in tenant
 // namespaces.
 //
-// A ForeignCluster exists while the peering has any object, and contains nothing that cannot be derived from the
-// other
-// objects. Its status.conditions belong to the replicator, which connects to the peer; the rest is written by this
+// A ForeignCluster exists while the peering has any object, and contains only information derived from the other
+// objects. status.conditions belong to the replicator, because it connects to the peer; the rest is written by this
 // package.
 package peering
 
@@ -164,7 +163,7 @@ func (f *foreignClusters) readForeignCluster(ctx context.Context, id liqov1beta1
 	return &fc, nil
 }
 
-// createForeignCluster creates the object; its watch event triggers the run that fills in the status.
+// createForeignCluster creates the object; the watch event triggers the run that fills in the status.
 func (f *foreignClusters) createForeignCluster(ctx context.Context, id liqov1beta1.ClusterID) error {
 	if len(validation.IsDNS1123Label(string(id))) > 0 {
 		log.FromContext(ctx).V(1).Info("no cluster ID", "value", id)
@@ -214,7 +213,7 @@ func (f *foreignClusters) writeStatus(ctx context.Context, fc *liqov1beta1.Forei
 	return nil
 }
 
-// recordEvents emits why new objects are not offered to the peer, and that NodePorts do not reach it, unless already recorded.
+// recordEvents emits why new objects are not offered to the peer, and that NodePorts do not reach the peer, unless already recorded.
 func (f *foreignClusters) recordEvents(ctx context.Context, fc *liqov1beta1.ForeignCluster) {
 	var now []kube.Event
 	if c := peer.VersionRefused(fc); c != nil {

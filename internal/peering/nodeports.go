@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// nodePortsTTL is the time to live of what was detected, nodePortsRetry of an error, and nodePortsTimeout bounds the detection, for which all wait.
+	// nodePortsTTL is the time to live of a result, nodePortsRetry of an error, and nodePortsTimeout bounds the detection, because all wait.
 	nodePortsTTL     = 5 * time.Minute
 	nodePortsRetry   = 30 * time.Second
 	nodePortsTimeout = 5 * time.Second

@@ -25,8 +25,8 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// newBinding returns the RoleBinding of a grant. In a namespace in use it gets a finalizer, which keeps it during the deletion
-// of the whole namespace until the holders of the permissions have cleaned up: without permissions they could not remove their
+// newBinding returns the RoleBinding of a grant. In a namespace in use it gets a finalizer: during the deletion of the whole namespace,
+// the RoleBinding stays until the holders of the permissions have cleaned up, because without permissions they could not remove their
 // own finalizers. In an unused namespace no finalizer may remain, because Liqo may be uninstalled.
 func (t *tenantNamespaces) newBinding(grant grant, namespace string, id liqov1beta1.ClusterID) *rbacv1.RoleBinding {
 	out := &rbacv1.RoleBinding{RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: grant.clusterRole}}
@@ -36,8 +36,8 @@ func (t *tenantNamespaces) newBinding(grant grant, namespace string, id liqov1be
 	return out
 }
 
-// revokeDelay is the interval for checking a namespace that is still being cleaned up, in case a watch misses the end:
-// its peer may be away for days.
+// revokeDelay is the interval for checking a namespace under cleanup, in case a watch misses the end:
+// the peer may be away for days.
 const revokeDelay = 15 * time.Second
 
 func (t *tenantNamespaces) revokeBindings(ctx context.Context, namespace string) error {
@@ -81,7 +81,7 @@ func (t *tenantNamespaces) usedBy(ctx context.Context, namespace string) (string
 			return "Secret " + secrets.Items[i].Name, nil
 		}
 	}
-	// A VirtualNode that is not yet deleted will need its kubeconfig during deletion.
+	// A VirtualNode not yet deleted will need the kubeconfig during deletion.
 	var nodes offv1beta1.VirtualNodeList
 	if err := t.live.List(ctx, &nodes, client.InNamespace(namespace)); err != nil {
 		return "", fmt.Errorf("listing VirtualNodes of %s: %w", namespace, err)

@@ -110,7 +110,7 @@ func (v *peerView) parseKubeconfig() *pki.Kubeconfig {
 	return nil
 }
 
-// proxyURL returns the URL of the proxy of the Identity, with its present address if it is in the tunnel, or else from a manual kubeconfig.
+// proxyURL returns the URL of the proxy of the Identity, with the present address of a proxy in the tunnel, or else from a manual kubeconfig.
 func (v *peerView) proxyURL() string {
 	if len(v.identities) > 0 {
 		configured, tunnel := v.identities[0].Spec.AuthParams.ProxyURL, v.identities[0].Status.TunnelProxy
@@ -264,7 +264,7 @@ func (v *peerView) versionStatus() *liqov1beta1.Condition {
 	return new(newCondition(liqov1beta1.AuthVersionStatus, liqov1beta1.ConditionError, string(gap), gap.Explain(v.own, other)))
 }
 
-// tenantStatus returns the condition that the Tenant reports: the controller that rejected it knows the
+// tenantStatus returns the condition reported by the Tenant: the rejecting controller knows the
 // reason.
 func tenantStatus(t *authv1beta1.Tenant) liqov1beta1.Condition {
 	notReady := func(reason, message string) liqov1beta1.Condition {
@@ -342,8 +342,8 @@ func (v *peerView) apiServerCondition(taken string) liqov1beta1.Condition {
 	return credentialsAre(liqov1beta1.ConditionReady, "IdentityReady", taken)
 }
 
-// wayOut returns the advice for the case that the peer removed this cluster first: the kubeconfig of a deleted Identity waits for the
-// removal of replicated objects, which it can no longer perform.
+// wayOut returns the advice if the peer removed this cluster first: the kubeconfig of a deleted Identity waits for the
+// removal of replicated objects, and can no longer perform the removal.
 func (v *peerView) wayOut() string {
 	goes := func(secret corev1.Secret) bool {
 		return !secret.DeletionTimestamp.IsZero() && metav1.GetControllerOf(&secret) != nil
@@ -383,7 +383,7 @@ func (v *peerView) offloadingModule() liqov1beta1.Module {
 	return m
 }
 
-// misbehaviour returns what a virtual kubelet says on its Node that the provider did, nil for nothing. A virtual kubelet writes no
+// misbehaviour returns the provider's misbehaviour as reported by a virtual kubelet on its Node, or nil. A virtual kubelet writes no
 // ForeignClusters itself.
 func (v *peerView) misbehaviour() *liqov1beta1.Condition {
 	for i := range v.nodes {
@@ -420,7 +420,7 @@ func isRunning(d *appsv1.Deployment) bool {
 	return replicas > 0 && d.Status.UpdatedReplicas >= replicas && d.Status.ReadyReplicas >= replicas && d.Status.UnavailableReplicas == 0
 }
 
-// keepTimes stamps the conditions of each module: a status that did not change keeps its time.
+// keepTimes stamps the conditions of each module: an unchanged status keeps its time.
 func keepTimes(want *liqov1beta1.Modules, current liqov1beta1.Modules, now metav1.Time) {
 	for _, m := range []struct{ want, have *liqov1beta1.Module }{
 		{&want.Networking, &current.Networking},

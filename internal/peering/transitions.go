@@ -19,11 +19,11 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// establishingTime is how long after the creation of a ForeignCluster a part of the peering that does not work yet counts as new, if an earlier
-// process saw how that began.
+// establishingTime is the time after the creation of a ForeignCluster in which a failing part of the peering counts as new, if an earlier
+// process saw the beginning of the failure.
 const establishingTime = 10 * time.Minute
 
-// maxFailures is the number of failures that are remembered. If there are more, those that began first heal without an event.
+// maxFailures is the number of remembered failures. Beyond this number, the earliest failures heal without an event.
 const maxFailures = 10000
 
 // failures remembers the parts of peerings that worked and do not work now.
@@ -53,8 +53,8 @@ func isWorking(s liqov1beta1.ConditionStatus) bool {
 	return s == liqov1beta1.ConditionEstablished || s == liqov1beta1.ConditionReady
 }
 
-// findEvents returns the events about a status: what worked and fails, and what failed and works again. A part that is new, or that is
-// not used any more, is neither.
+// findEvents returns the events about a status: parts that worked and fail, and parts that failed and work again. A new part, or a part
+// no longer used, is neither.
 func (f *failures) findEvents(fc *liqov1beta1.ForeignCluster, before, after liqov1beta1.Modules, now time.Time) []kube.Event {
 	var events []kube.Event
 	for _, m := range []struct{ before, after liqov1beta1.Module }{
@@ -83,8 +83,8 @@ func (f *failures) findEvents(fc *liqov1beta1.ForeignCluster, before, after liqo
 	return joinEvents(append(events, f.findMisbehaviour(fc, after.Offloading, now)...))
 }
 
-// findMisbehaviour returns the event about a peer that begins to exceed a limit, or that no longer does. The condition is present meanwhile
-// only; an earlier process told of one that is older than this process.
+// findMisbehaviour returns the event about a peer that begins to exceed a limit, or no longer does. The condition is present meanwhile
+// only; a condition older than this process was reported by an earlier process.
 func (f *failures) findMisbehaviour(fc *liqov1beta1.ForeignCluster, offloading liqov1beta1.Module, now time.Time) []kube.Event {
 	part := failedPart{fc.UID, liqov1beta1.PeerMisbehaves}
 	known, lasts := f.known.Get(part)
@@ -108,7 +108,7 @@ func (f *failures) findMisbehaviour(fc *liqov1beta1.ForeignCluster, offloading l
 	return nil
 }
 
-// endFailure returns the failure of a part that works again. One that began before this process is known from the condition.
+// endFailure returns the failure of a part that works again. A failure older than this process is known from the condition.
 func (f *failures) endFailure(part failedPart, created metav1.Time, old liqov1beta1.Condition) (failure, bool) {
 	if known, ok := f.known.Get(part); ok {
 		f.known.Remove(part)
@@ -118,7 +118,7 @@ func (f *failures) endFailure(part failedPart, created metav1.Time, old liqov1be
 	return failure{since, cmp.Or(old.Reason, string(old.Status))}, since.Before(f.started) && since.Sub(created.Time) > establishingTime
 }
 
-// joinEvents makes one event of those with the same reason: the API counts events of one object that have the same reason as one that is repeated,
+// joinEvents merges events with the same reason: the API counts events of one object with the same reason as one repeated event,
 // also with different messages.
 func joinEvents(events []kube.Event) (joined []kube.Event) {
 	for _, e := range events {

@@ -81,8 +81,8 @@ func (v *peerView) isEmpty() bool {
 		len(v.configurations)+len(v.servers)+len(v.clients)+len(v.connections) == 0
 }
 
-// peersOf returns the peers of an object: named in its spec, in its label, and by its tenant namespace. Usually they are
-// the same. A Secret counts only if its namespace agrees.
+// peersOf returns the peers of an object, usually the same: named in its spec, in its label, and by its tenant namespace.
+// A Secret counts only if the namespace agrees.
 func peersOf(obj client.Object, ofNamespace func(string) liqov1beta1.ClusterID) []liqov1beta1.ClusterID {
 	var out []liqov1beta1.ClusterID
 	switch o := obj.(type) {

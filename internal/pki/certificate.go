@@ -17,14 +17,14 @@ import (
 // consumer that repeats its request.
 const MinCertificateAge = 30 * time.Second
 
-// RenewAt returns the time of renewal: after two thirds of the lifetime that remained at issuance. Signers backdate
-// the start of a certificate, so the time of issuance is stored separately.
+// RenewAt returns the time of renewal: after two thirds of the remaining lifetime at issuance. Signers backdate
+// the start of a certificate: the time of issuance is stored separately.
 func RenewAt(issued, notAfter time.Time) time.Time {
 	return issued.Add(max(notAfter.Sub(issued)*2/3, MinCertificateAge))
 }
 
-// Supersedes reports whether an offered certificate, PEM, replaces the current one. It does unless it is invalid, or began and ends
-// earlier: such an offer is outdated.
+// Supersedes reports whether an offered certificate, PEM, replaces the current one: unless the offer is invalid, or is outdated, with an
+// earlier beginning and an earlier end.
 func Supersedes(offered, current []byte) bool {
 	next, err := ParseCertificate(offered)
 	if err != nil {

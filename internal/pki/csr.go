@@ -21,7 +21,7 @@ import (
 
 const blockRequest = "CERTIFICATE REQUEST"
 
-// Subject is the complete subject of our certificates. Kubernetes reads it as a user and its only group.
+// Subject is the complete subject of our certificates, for Kubernetes a user and the user's only group.
 type Subject struct{ CommonName, Organization string }
 
 // SliceSubject is the subject of a slice of a consumer. The hash keeps the slices of two consumers apart.
@@ -53,8 +53,8 @@ func newRequest(key crypto.Signer, template *x509.CertificateRequest) ([]byte, e
 }
 
 // CheckCSR returns why a certificate request, PEM, is not exactly the expected request: for a client certificate with
-// that subject and no more, no extension, a key of sufficient strength, signed by that key. The key must be the given
-// one, unless key is nil.
+// only this subject, no extension, a key of sufficient strength, signed by this key. The key must be the given
+// key, unless key is nil.
 func CheckCSR(data []byte, want Subject, key crypto.PublicKey) error {
 	csr, err := parseRequest(data)
 	if err != nil {
@@ -121,7 +121,7 @@ func parseRequest(data []byte) (*x509.CertificateRequest, error) {
 	return csr, nil
 }
 
-// soleBlock returns the content of data, which must be exactly one PEM block of the given kind: no surrounding text, no
+// soleBlock returns the content of data. data must be exactly one PEM block of the given kind: no surrounding text, no
 // headers, no second block.
 func soleBlock(data []byte, kind string) ([]byte, error) {
 	block, _ := pem.Decode(data)

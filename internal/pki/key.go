@@ -144,7 +144,7 @@ func CheckPublicKey(key crypto.PublicKey) error {
 }
 
 // smallOrder are the keys for which anyone can forge signatures: the points of Ed25519 whose order divides 8, in all
-// encodings, without the highest bit, which is a sign.
+// encodings, without the highest bit, the sign.
 var smallOrder = []string{
 	"0000000000000000000000000000000000000000000000000000000000000000",
 	"0100000000000000000000000000000000000000000000000000000000000000",

@@ -37,8 +37,8 @@ type Kubeconfig struct {
 // contextName is the name of the only context that Encode writes.
 const contextName = "default-context"
 
-// ParseKubeconfig parses the current context of a kubeconfig. It rejects, with a message for its author, all fields
-// that would expose this process's files, identity or CPU to the author. The rest of the file is dropped.
+// ParseKubeconfig parses the current context of a kubeconfig. All fields that would expose this process's files, identity or CPU
+// to the author are rejected, with a message for the author. The rest of the file is dropped.
 func ParseKubeconfig(data []byte) (*Kubeconfig, error) {
 	var config clientcmdv1.Config
 	if err := yaml.Unmarshal(data, &config); err != nil {

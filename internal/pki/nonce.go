@@ -20,7 +20,7 @@ const (
 	// nonceBytes are the random bytes of a nonce; as text they are 88 characters.
 	nonceBytes = 64
 	// nonceDomain is the prefix of the signed message (domain separation). No other message signed with these keys
-	// has it: a certificate request begins with the tag of a sequence, a signed message of TLS 1.3 with 64 spaces.
+	// has this prefix: a certificate request begins with the tag of a sequence, a signed message of TLS 1.3 with 64 spaces.
 	nonceDomain = "liqo-nonce-v1"
 )
 
@@ -43,7 +43,7 @@ func CheckNonce(text []byte) error {
 // NonceEntry returns the name under which a used nonce is stored.
 func NonceEntry(nonce []byte) string { return fmt.Sprintf("%x", sha256.Sum256(nonce)) }
 
-// Handshake is the message that a consumer signs to prove possession of its key to a provider.
+// Handshake is the message signed by a consumer to prove possession of its key to a provider.
 type Handshake struct {
 	// Provider and Consumer are the IDs of the clusters: a signature cannot be replayed between other
 	// clusters.
@@ -54,7 +54,7 @@ type Handshake struct {
 	Legacy bool
 }
 
-// signedMessage returns the signed bytes. Each part is prefixed by its length, so that no two handshakes have the
+// signedMessage returns the signed bytes. Each part is prefixed by its length: no two handshakes have the
 // same message.
 func (h Handshake) signedMessage() []byte {
 	if h.Legacy {
@@ -68,7 +68,7 @@ func (h Handshake) signedMessage() []byte {
 	return out
 }
 
-// checkFields rejects fields that are no nonce between two clusters, so that nothing else is signed.
+// checkFields rejects everything except a nonce between two clusters: nothing else must be signed.
 func (h Handshake) checkFields() error {
 	if h.Provider == "" || h.Consumer == "" {
 		return errors.New("a nonce is signed between two clusters, and one is missing")

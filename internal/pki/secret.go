@@ -17,11 +17,11 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Gateway names a GatewayServer or GatewayClient, or a gateway without such an object, in the namespace of its
-// keys.
+// Gateway names a GatewayServer or GatewayClient, or a gateway without such an object, in the namespace of the
+// gateway's keys.
 type Gateway struct{ Kind, Name string }
 
-// MadeFor returns the gateway that the keys of a Secret were generated for and that owns the Secret; the zero value for keys
+// MadeFor returns the gateway that owns the Secret and for which the keys were generated; the zero value for keys
 // of another origin.
 func MadeFor(secret *corev1.Secret) Gateway {
 	of := metav1.GetControllerOf(secret)
@@ -31,9 +31,9 @@ func MadeFor(secret *corev1.Secret) Gateway {
 	return Gateway{of.Kind, of.Name}
 }
 
-// OnlyTunnelSecret returns the Secret for a gateway that names none, of the Secrets labelled for its peer, or nil. Secrets being
-// deleted are excluded, and so are Secrets of other gateways, with which they are deleted. With several candidates the result is
-// nil, because a guess could be wrong.
+// OnlyTunnelSecret returns the Secret for a gateway without a named one, of the Secrets labelled for its peer, or nil. Secrets being
+// deleted are excluded. Secrets of other gateways are excluded, too, because they are deleted with these gateways. With several
+// candidates the result is nil, because a guess could be wrong.
 func OnlyTunnelSecret(peer string, by Gateway, labelled []corev1.Secret) (*corev1.Secret, error) {
 	var found []string
 	var only *corev1.Secret
@@ -50,8 +50,8 @@ func OnlyTunnelSecret(peer string, by Gateway, labelled []corev1.Secret) (*corev
 	return nil, fmt.Errorf("several Secrets have keys for %s: %s; keep one, or name it in spec.secretRef", peer, strings.Join(found, ", "))
 }
 
-// CheckTunnelSecret returns the public key of a Secret that the gateway to a peer can use, or why it cannot. It reveals nothing of
-// the private key.
+// CheckTunnelSecret returns the public key of a Secret usable by the gateway to a peer, or why the Secret is unusable. Nothing of
+// the private key is revealed.
 func CheckTunnelSecret(peer string, secret *corev1.Secret) ([tunnelKeySize]byte, error) {
 	if of := secret.Labels[names.RemoteClusterID]; of != "" && of != peer {
 		return [tunnelKeySize]byte{}, fmt.Errorf("the Secret %s has keys for %q, and this gateway is for %q", secret.Name, of, peer)

@@ -79,7 +79,7 @@ func parseIPs(ips []net.IP) ([]netip.Addr, error) {
 var oidSubjectAltName = asn1.ObjectIdentifier{2, 5, 29, 17}
 
 // onlyAlternativeNames checks that the request has one extension, the alternative names, and that all of them are
-// addresses or DNS names. x509 leaves out unknown kinds of names, so they are counted.
+// addresses or DNS names. x509 leaves out unknown kinds of names: the names are counted.
 func onlyAlternativeNames(csr *x509.CertificateRequest) error {
 	attributes, err := rawAttributes(csr)
 	if err != nil {
