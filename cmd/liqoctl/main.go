@@ -1,8 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command liqoctl installs Liqo, peers clusters and offloads namespaces. Under the name kubectl-liqo it is a kubectl
-// plugin.
+// Command liqoctl installs Liqo, peers clusters and offloads namespaces. Under the name kubectl-liqo, the program is a kubectl plugin.
 package main
 
 import (

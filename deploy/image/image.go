@@ -24,8 +24,7 @@ import (
 // bin is the directory of the programs.
 const bin = "usr/bin/"
 
-// programs lists the binaries; links lists the names of the original's binaries that the first binary accepts as
-// argv[0].
+// programs lists the binaries; links lists the names of the original's binaries accepted by the first binary as argv[0].
 var (
 	programs = []string{"liqo", "virtual-kubelet"}
 	links    = []string{"crd-replicator", "fabric", "liqo-controller-manager", "proxy", "uninstaller"}

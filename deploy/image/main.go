@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Command image builds the container image without a container engine: static binaries on scratch, in an OCI archive
-// for `ctr images import` and `skopeo copy oci-archive:`. The build is reproducible; SOURCE_DATE_EPOCH is the time of its files.
+// Command image builds the container image without a container engine: static binaries on scratch, in an OCI archive for `ctr images import` and
+// `skopeo copy oci-archive:`. The build is reproducible; SOURCE_DATE_EPOCH is the time of all files.
 package main
 
 import (

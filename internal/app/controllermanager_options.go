@@ -42,7 +42,7 @@ import (
 	"liqo.io/liqo/internal/webhook"
 )
 
-// controllerManagerOptions are the flags of the controller-manager. Names and defaults are those of the original.
+// controllerManagerOptions are the flags of the controller-manager. Names and defaults are the original's.
 type controllerManagerOptions struct {
 	processOptions
 	networking, authentication, offloading bool

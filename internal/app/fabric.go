@@ -29,7 +29,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// fabricOptions are the flags of the agent of a node. Names and defaults are those of the original.
+// fabricOptions are the flags of the agent of a node. Names and defaults are the original's.
 type fabricOptions struct {
 	node, liqoNamespace           string
 	healthAddress, metricsAddress string
@@ -68,7 +68,7 @@ const (
 // +kubebuilder:rbac:groups="",namespace=liqo,resources=services,resourceNames=liqo-proxy,verbs=get;list;watch
 // +kubebuilder:rbac:groups=discovery.k8s.io,namespace=liqo,resources=endpointslices,verbs=get;list;watch
 
-// newFabricCommand returns the agent of a node, which routes to peers.
+// newFabricCommand returns the agent of a node. The agent routes to peers.
 func newFabricCommand() *cobra.Command {
 	o := &fabricOptions{}
 	cmd := &cobra.Command{
@@ -145,7 +145,7 @@ func (o *fabricOptions) cachedKinds() map[client.Object]cache.ByObject {
 	}
 	return map[client.Object]cache.ByObject{
 		&corev1.Pod{}:                              {Field: fields.OneTermEqualSelector("spec.nodeName", o.node), Transform: node.SlimPod},
-		&corev1.Namespace{}:                        {Transform: node.SlimNamespace}, // all: a pod of an unknown one counts as a consumer's
+		&corev1.Namespace{}:                        {Transform: node.SlimNamespace}, // all: the pods of an unknown namespace count as a consumer's
 		&corev1.Service{}:                          {Namespaces: services},
 		&discoveryv1.EndpointSlice{}:               {Namespaces: slices},
 		&coordinationv1.Lease{}:                    gatewayLeases(),

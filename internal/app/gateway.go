@@ -44,7 +44,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// gatewayOptions are the flags of a gateway. Names and defaults are those of the original, where they have a meaning.
+// gatewayOptions are the flags of a gateway. Names and defaults are the original's, where they have a meaning.
 type gatewayOptions struct {
 	agent.Options
 	uid, mode, address            string

@@ -16,7 +16,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// processOptions are the flags that every process of a cluster has.
+// processOptions are the common flags of all processes of a cluster.
 type processOptions struct {
 	clusterID, liqoNamespace      string
 	healthAddress, metricsAddress string

@@ -23,7 +23,7 @@ import (
 	"liqo.io/liqo/internal/proxy"
 )
 
-// proxyOptions are the flags of the proxy. Names are those of the original.
+// proxyOptions are the flags of the proxy. Names are the original's.
 type proxyOptions struct {
 	port, connections             int
 	target                        string

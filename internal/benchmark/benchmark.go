@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// WarmUp is the time before each measurement, in which connections become as fast as they will be.
+	// WarmUp is the time before each measurement. In this time, connections reach their speed.
 	WarmUp = 500 * time.Millisecond
 	// block is the size of one write or read.
 	block = 128 << 10
@@ -29,20 +29,20 @@ const (
 
 // Limits bound one measurement.
 type Limits struct {
-	// Time is that after the warm-up.
+	// Time is the time after the warm-up.
 	Time time.Duration
-	// Bytes ends a measurement of a rate once that much has arrived after the warm-up, and the warm-up itself; 0 is no limit.
+	// Bytes ends a measurement of a rate once this many bytes have arrived after the warm-up, and the warm-up itself; 0 is no limit.
 	Bytes int64
 }
 
-// Rate is what connections received together.
+// Rate is the sum of the received data of all connections.
 type Rate struct {
 	BitsPerSecond float64 `json:"bitsPerSecond"`
-	// Bytes is all that arrived, in the warm-up, too.
+	// Bytes are all received bytes, including the warm-up.
 	Bytes int64 `json:"bytes"`
 }
 
-// Send writes to a connection until it fails or is closed.
+// Send writes to a connection until an error or the end of the connection.
 func Send(to io.Writer) {
 	data := make([]byte, block)
 	for {
@@ -75,13 +75,13 @@ func Receive(ctx context.Context, conns []net.Conn, l Limits) (Rate, error) {
 		return Rate{}, err
 	case total == 0:
 		return Rate{}, errors.New("receiving: no data arrives, although the connection was made")
-	case total == before: // a stall: the warm-up has all there is
+	case total == before: // a stall: the warm-up is complete
 		start, before = began, 0
 	}
 	return Rate{BitsPerSecond: float64(total-before) * 8 / ended.Sub(start).Seconds(), Bytes: total}, nil
 }
 
-// receiver counts what all connections of a measurement receive.
+// receiver counts the received bytes of all connections of a measurement.
 type receiver struct {
 	received atomic.Int64
 	// limit is the count that ends waitFor, 0 for none.
@@ -128,14 +128,14 @@ func (r *receiver) waitFor(ctx context.Context, long time.Duration, most int64) 
 		case err := <-r.failed:
 			return fmt.Errorf("receiving: %w", err)
 		case <-r.enough:
-			if r.received.Load() >= r.limit.Load() { // else it is of the wait before
+			if r.received.Load() >= r.limit.Load() { // else the value is of the wait before
 				return nil
 			}
 		}
 	}
 }
 
-// Echo returns what a connection receives.
+// Echo returns the received data of a connection.
 func Echo(c net.Conn) { _, _ = io.Copy(c, c) }
 
 // RoundTrips returns the times, in seconds, of small requests on a connection to an echo server, one after another.

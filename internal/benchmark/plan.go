@@ -19,19 +19,19 @@ const (
 	connectTimeout = time.Minute
 	retryPause     = time.Second
 	answerTimeout  = 10 * time.Second
-	// MostTime is the longest measurement that a server takes part in.
+	// MostTime is the longest measurement of a server.
 	MostTime = time.Minute
 	// MostStreams is how many connections a server has at once.
 	MostStreams = 64
 )
 
-// What a client asks of a server, after the token.
+// Requests of a client to a server, after the token.
 const (
 	askSend byte = 's'
 	askEcho byte = 'e'
 )
 
-// Serve sends data to clients that have the token, or echoes theirs, until ctx ends.
+// Serve sends data to clients with the token, or echoes the clients' data, until ctx ends.
 func Serve(ctx context.Context, on net.Listener, token string) error {
 	defer context.AfterFunc(ctx, func() { _ = on.Close() })()
 	slots := make(chan struct{}, MostStreams)
@@ -102,9 +102,9 @@ type Measured struct {
 	Error string `json:"error,omitempty"`
 }
 
-// What results are believed to be.
+// Limits of plausible results.
 const (
-	// mostText is what a kubelet reads of the results of a pod.
+	// mostText is the size of results that a kubelet reads from a pod.
 	mostText            = 4096
 	leastRate, mostRate = 1e-3, 1e15
 	leastTrip, mostTrip = 1e-9, 3600
@@ -131,7 +131,7 @@ func (p Plan) ParseResults(text string) ([]Measured, error) {
 	return results, nil
 }
 
-// isPlausible reports whether a result has what the plan asks for, or less and an error, within bounds.
+// isPlausible reports whether a result has all measurements of the plan, or fewer and an error, within bounds.
 func (p Plan) isPlausible(r Measured) bool {
 	for _, rate := range r.Rates {
 		if rate.BitsPerSecond < leastRate || rate.BitsPerSecond > mostRate || rate.Bytes <= 0 {

@@ -58,7 +58,7 @@ func Run(ctx context.Context, o Options) error {
 	root.SetErr(o.Stderr)
 	cmd, err := root.ExecuteContextC(ctx)
 	if err != nil {
-		c.Page = pageOf(cmd) // flags may be refused before the command sets it
+		c.Page = pageOf(cmd) // flags may be refused before the command sets the page
 		c.PrintError(err)
 	}
 	return err

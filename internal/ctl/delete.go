@@ -32,7 +32,7 @@ type deletable struct {
 	// title is the name of the kind in sentences.
 	title string
 	list  func() client.ObjectList
-	// follows names the objects that are deleted with the object.
+	// follows names the objects deleted together with the object.
 	follows string
 }
 

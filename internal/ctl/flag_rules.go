@@ -16,7 +16,7 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// flagRules are the rules by the names of flags, which have the same meaning in all commands.
+// flagRules are the rules by the names of flags. A flag has the same meaning in all commands.
 var flagRules = map[string]cluster.FlagRule{
 	"timeout": cluster.CheckPositive,
 

@@ -220,7 +220,7 @@ func Check(args []string) error {
 	return o.Check()
 }
 
-// literalArguments drops the arguments that Kubernetes expands, and the flags whose values they are.
+// literalArguments drops the arguments expanded by Kubernetes, and the flags of these arguments.
 func literalArguments(args []string) []string {
 	var out []string
 	for _, arg := range args {
@@ -311,13 +311,12 @@ func (o *kubeletOptions) readAPIServer() error {
 	return nil
 }
 
-// isAPIServerService reports whether the name is the in-cluster name of the API server, which is the same in
-// every cluster.
+// isAPIServerService reports whether the name is the in-cluster name of the API server. The name is the same in every cluster.
 func isAPIServerService(host string) bool {
 	return host == names.APIServerService || host == names.APIServerHost || strings.HasPrefix(host+".", names.APIServerHost+".svc.")
 }
 
-// orOff converts the flags' 0, which disables reflection, to the options' negative value.
+// orOff converts the flags' 0 (reflection is disabled) to the options' negative value.
 func orOff(workers int) int {
 	if workers == 0 {
 		return -1

@@ -46,7 +46,7 @@ func Complete(cmd *cobra.Command) *cobra.Command {
 			PublicRoots()
 		}
 		if shown := role.Flags().Lookup(profilingFlag); shown == nil || shown.Value.String() != "true" {
-			runtime.MemProfileRate = 0 // no profile is served, so recording is useless
+			runtime.MemProfileRate = 0 // recording is useless, since no profile is served
 		}
 		debug.SetGCPercent(cachesPercent)
 		return logs.setUp()
@@ -212,7 +212,7 @@ func hasCrashed(err error) bool {
 	return ok && (status.Signaled() || status.ExitStatus() == panicked)
 }
 
-// logOptions selects between klog's text format, which scripts written for the original parse, and JSON.
+// logOptions selects between klog's text format, parsed by scripts for the original, and JSON.
 type logOptions struct {
 	format string
 	klog   *flag.FlagSet

@@ -123,7 +123,7 @@ func nodeLeases(into *coordinationv1.LeaseList) facts.Kind {
 	return facts.Kind{Name: diagnose.UnreadableNodeLeases, List: into, Opts: []client.ListOption{client.InNamespace(corev1.NamespaceNodeLease)}}
 }
 
-// gatherPreflight reads what matters before an installation.
+// gatherPreflight reads the facts for an installation.
 func (g *Gatherer) gatherPreflight(ctx context.Context) (*diagnose.Facts, error) {
 	r := facts.NewReader(g.Reader, g.namespace)
 	f := r.Facts

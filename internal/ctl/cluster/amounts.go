@@ -12,7 +12,7 @@ import (
 	"liqo.io/liqo/internal/ctl/ui"
 )
 
-// Amounts are the resources to request from a provider, or the capacity that a node shows.
+// Amounts are the resources to request from a provider, or the capacity of a node.
 type Amounts struct {
 	cpu, memory, pods string
 	others            map[string]string

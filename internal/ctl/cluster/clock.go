@@ -11,12 +11,12 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// ServerClock observes how far the clock of an API server is ahead. Times in objects are of that clock. Nil is the clock of this machine.
+// ServerClock observes how far the clock of an API server is ahead. Times in objects are of the API server's clock. Nil is the clock of this machine.
 type ServerClock struct {
 	mu    sync.Mutex
 	ahead time.Duration
 	best  time.Duration // how long the answer took: the shortest is the most precise
-	at    time.Time     // when it was received
+	at    time.Time     // when the answer was received
 }
 
 // NewServerClock returns the clock of the API server of a connection, and observes the connection from now on.

@@ -47,7 +47,7 @@ func NewKubeFlags() *genericclioptions.ConfigFlags {
 	return flags
 }
 
-// RemoteFlags adds the flags of the second cluster: those of the first cluster with a prefix.
+// RemoteFlags adds the flags of the second cluster: the flags of the first cluster with a prefix.
 func RemoteFlags(cmd *cobra.Command, remote *ClusterFlags) {
 	remote.Kube = NewKubeFlags()
 	remote.Kube.Namespace, remote.ChosenBy = nil, "--remote-kubeconfig and --remote-context"
@@ -66,7 +66,7 @@ type Cluster struct {
 	*ui.Scope
 	Name string
 	Kube client.WithWatch
-	// Clock is that of the API server.
+	// Clock is the clock of the API server.
 	Clock *ServerClock
 	// Config is the connection.
 	Config        *rest.Config
@@ -75,11 +75,10 @@ type Cluster struct {
 	// Asked is the namespace given by the user, "" for none.
 	Asked string
 	ID    string
-	// Namespace receives new objects about the peer: the namespace given by the user, else the tenant namespace, which may not exist
-	// yet.
+	// Namespace receives new objects about the peer: the namespace given by the user, else the tenant namespace, possibly missing.
 	Namespace string
 	Missing   bool
-	// whole is the cluster of which this value is a view with another printer, nil for none.
+	// whole is the full cluster if this value is a view with another printer, else nil.
 	whole *Cluster
 }
 
@@ -90,7 +89,7 @@ func (s *Cluster) WithPrinter(p *ui.Printer) *Cluster {
 	return &part
 }
 
-// WholeCluster returns the original of all views, which records whether the namespace is missing.
+// WholeCluster returns the original of all views. The original records whether the namespace is missing.
 func (s *Cluster) WholeCluster() *Cluster {
 	if s.whole != nil {
 		return s.whole
@@ -228,7 +227,7 @@ func (s *Cluster) WrapWithCluster(err error) error {
 	return fmt.Errorf("in the %s cluster: %w", s.Name, err)
 }
 
-// AddStep adds a step of this cluster to a plan; the parameters are those of RunStep.
+// AddStep adds a step of this cluster to a plan; the parameters are the same as in RunStep.
 func (s *Cluster) AddStep(p *ui.Plan, doing, done string, do func(context.Context) error, needs ...*ui.Step) *ui.Step {
 	return p.Add(func(ctx context.Context, printer *ui.Printer) error {
 		return s.WithPrinter(printer).RunWaiting(ctx, doing, done, do)
@@ -369,7 +368,7 @@ func makeNamespace(ctx context.Context, cluster client.WithWatch, ns *corev1.Nam
 			return fmt.Errorf("reading the tenant namespace %s: %w", ns.Name, err)
 		}
 		if id, ok := peer.OfNamespace(now); ok && string(id) == other && now.DeletionTimestamp == nil {
-			return nil // another command created the namespace meanwhile, or this one, and the answer was lost
+			return nil // this or another command created the namespace meanwhile, and the answer was lost
 		}
 		return ui.Fail("namespace %q exists and is not the tenant namespace of %s, or is being deleted: delete it, or label it %s=%s and %s=true",
 			ns.Name, other, names.RemoteClusterID, other, names.TenantNamespace)

@@ -23,8 +23,7 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// completionTimeout bounds the requests of a completion. A failed request offers no completions; file names are offered only for
-// arguments that are files.
+// completionTimeout bounds the requests of a completion. A failed request offers no completions; only arguments of the type file offer file names.
 const completionTimeout = 2 * time.Second
 
 // FlagCompletion returns the completion of a flag by type or name, nil for none.
@@ -93,7 +92,7 @@ func (c *Session) CompleteOffloaded(cmd *cobra.Command, args []string, _ string)
 	return c.completeFrom(cmd, false, args, func(obj client.Object) string { return obj.GetNamespace() }, offer{list: &offv1beta1.NamespaceOffloadingList{}})
 }
 
-// CompleteClusters offers the IDs of clusters that have a tenant namespace.
+// CompleteClusters offers the IDs of clusters with a tenant namespace.
 func (c *Session) CompleteClusters(cmd *cobra.Command, _ []string, _ string) ([]string, cobra.ShellCompDirective) {
 	return c.completeFrom(cmd, false, nil, func(obj client.Object) string { return obj.GetLabels()[names.RemoteClusterID] },
 		offer{&corev1.NamespaceList{}, []client.ListOption{client.MatchingLabelsSelector{Selector: peer.Namespaces()}}})

@@ -103,7 +103,7 @@ func tenantNamespace(ctx context.Context, cluster client.WithWatch, id string) (
 	return s.Namespace, nil
 }
 
-// ResourceNamespace returns the namespace of an object: the one given by the user, else the namespace of the kubeconfig's context.
+// ResourceNamespace returns the namespace of an object: from the user, else from the kubeconfig's context.
 func (c *Session) ResourceNamespace(requested string) (string, error) {
 	if requested != "" {
 		return requested, nil
@@ -210,7 +210,7 @@ func requireWait(err error) error {
 	return err
 }
 
-// Generation holds the common options of the generate commands, which print manifests for another cluster.
+// Generation holds the common options of the generate commands. They print manifests for another cluster.
 type Generation struct {
 	Placement
 	Output  string

@@ -56,7 +56,7 @@ func (s *Cluster) RemoveAll(ctx context.Context, found []client.Object, wait boo
 	return nil
 }
 
-// AwaitAll waits until objects are gone that controllers delete, or fails with the reason why they stay.
+// AwaitAll waits until controllers have deleted the objects, or fails with the reason why objects stay.
 func (s *Cluster) AwaitAll(ctx context.Context, found []client.Object, stays func(client.Object) bool) error {
 	for _, obj := range slices.DeleteFunc(found, stays) {
 		pod, is := obj.(*corev1.Pod)
@@ -78,7 +78,7 @@ func (s *Cluster) AwaitAll(ctx context.Context, found []client.Object, stays fun
 	return nil
 }
 
-// confirmation is how long a node may take to confirm the end of a pod after its grace period.
+// confirmation is how long a node may take to confirm the end of a pod after the grace period.
 const confirmation = 5 * time.Second
 
 // awaitEnded waits until a pod is gone, or until its grace period is over. In the second case the end is unconfirmed: the node may be

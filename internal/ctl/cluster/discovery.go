@@ -41,7 +41,7 @@ func ClientOf(ctx context.Context, cfg *rest.Config) (client.WithWatch, error) {
 	return client.NewWithWatch(cfg, client.Options{Scheme: kube.Scheme, Mapper: mapper})
 }
 
-// within is a transport that cancels requests at the end of a context, besides their own, and after a timeout.
+// within is a transport that cancels requests at the end of a second context and after a timeout.
 type within struct {
 	ctx  context.Context
 	next http.RoundTripper
@@ -71,7 +71,7 @@ func (w within) RoundTrip(r *http.Request) (*http.Response, error) {
 	return response, nil
 }
 
-// timedBody is the body of an answer, which must be read before the same timeout.
+// timedBody is the body of an answer. The body must be read before the same timeout.
 type timedBody struct {
 	io.ReadCloser
 	over func()

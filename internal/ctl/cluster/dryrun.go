@@ -50,8 +50,8 @@ const (
 	ToDelete = "%s cluster: %s, to be deleted"
 )
 
-// RunOrPrint runs a command. In a dry run, the clients of the clusters only record the writes, which are printed below the headings of
-// the clusters.
+// RunOrPrint runs a command. In a dry run, the clients of the clusters only record the writes. RunOrPrint then prints them below the headings of the
+// clusters.
 func (c *Session) RunOrPrint(ctx context.Context, o *DryRunOptions, heading string, run func(ctx context.Context, c *Session) error, clusters ...*Cluster) error {
 	if !o.IsRequested() {
 		return run(ctx, c)
@@ -118,7 +118,7 @@ func (p *manifestPage) addWrites(deletions bool) error {
 	return nil
 }
 
-// writtenFields returns the typed object without the metadata that depend on the run.
+// writtenFields returns the typed object without the metadata of the run.
 func writtenFields(written *unstructured.Unstructured, scheme *runtime.Scheme) (client.Object, error) {
 	typed, err := scheme.New(written.GroupVersionKind())
 	if err != nil {

@@ -38,10 +38,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// Assigned stands for a value that a controller will assign.
+// Assigned stands for a value from a controller.
 const Assigned = "<assigned by the controller>"
 
-// WriteVerb is what a command does to an object.
+// WriteVerb is the effect of a command on an object.
 type WriteVerb string
 
 // The verbs of a Write.
@@ -61,7 +61,7 @@ type RecordedWrite struct {
 	// Replaces reports that an object of the same name would be deleted before.
 	Replaces bool
 
-	now *unstructured.Unstructured // the resulting object, nil if it would be gone
+	now *unstructured.Unstructured // the resulting object, nil if the object would be gone
 }
 
 // DryRunClient records writes, and returns the resulting objects to later reads.
@@ -167,7 +167,7 @@ func (c *DryRunClient) newItem(list client.ObjectList, kind schema.GroupVersionK
 	return item.(client.Object), nil
 }
 
-// Create records a new object. A review is no stored object: it is sent.
+// Create records a new object. A review is sent, since it is no stored object.
 func (c *DryRunClient) Create(ctx context.Context, obj client.Object, opts ...client.CreateOption) error {
 	sent, w, err := c.prepareWrite(obj)
 	if err != nil {
@@ -199,7 +199,7 @@ func (c *DryRunClient) Update(ctx context.Context, obj client.Object, opts ...cl
 	})
 }
 
-// Patch records an object changed by a merge patch or an apply, or a new one of an apply.
+// Patch records an object changed by a merge patch or an apply, or a new object of an apply.
 func (c *DryRunClient) Patch(ctx context.Context, obj client.Object, patch client.Patch, opts ...client.PatchOption) error {
 	fields, w, err := c.prepareWrite(obj)
 	if err != nil {
@@ -246,8 +246,8 @@ func (c *DryRunClient) Apply(ctx context.Context, obj runtime.ApplyConfiguration
 	return c.Patch(ctx, fields, client.RawPatch(types.ApplyPatchType, body), &client.PatchOptions{Force: o.Force, FieldManager: o.FieldManager})
 }
 
-// Delete records a deletion, or drops the record of a new object. Finalizers do not count. A deletion that is a server-side dry run
-// itself is sent, and not recorded.
+// Delete records a deletion, or drops the record of a new object. Finalizers do not count. A server-side dry run of a deletion is sent, and not
+// recorded.
 func (c *DryRunClient) Delete(ctx context.Context, obj client.Object, opts ...client.DeleteOption) error {
 	if len((&client.DeleteOptions{}).ApplyOptions(opts).DryRun) > 0 {
 		return c.WithWatch.Delete(ctx, obj, opts...)
@@ -283,7 +283,7 @@ func (c *DryRunClient) SubResource(name string) client.SubResourceClient {
 	return client.NewDryRunClient(c.WithWatch).SubResource(name)
 }
 
-// prepareWrite returns an object as it is to be sent, and the earlier write of the object, nil for none.
+// prepareWrite returns an object in its form for a request, and the earlier write of the object, nil for none.
 func (c *DryRunClient) prepareWrite(obj client.Object) (*unstructured.Unstructured, *RecordedWrite, error) {
 	kind, err := c.GroupVersionKindFor(obj)
 	if err != nil {
@@ -323,7 +323,7 @@ func (c *DryRunClient) writeObject(ctx context.Context, w, earlier *RecordedWrit
 	return fromUnstructured(w.now, obj)
 }
 
-// validateResult sends the result of two writes as one.
+// validateResult sends the result of two writes as one write.
 func (c *DryRunClient) validateResult(ctx context.Context, earlier *RecordedWrite, now *unstructured.Unstructured) error {
 	if !earlier.isNew() {
 		return c.WithWatch.Update(ctx, now, client.DryRunAll)
@@ -427,7 +427,7 @@ func mergeFields(obj *unstructured.Unstructured, fields []byte) (*unstructured.U
 	return now, now.UnmarshalJSON(merged)
 }
 
-// fromUnstructured copies an object into another one of any type.
+// fromUnstructured copies an object into an object of any type.
 func fromUnstructured(from *unstructured.Unstructured, obj client.Object) error {
 	if to, ok := obj.(*unstructured.Unstructured); ok {
 		to.SetUnstructuredContent(from.DeepCopy().Object)

@@ -19,7 +19,7 @@ import (
 	"liqo.io/liqo/internal/ctl/ui"
 )
 
-// ErrPrinted ends a command whose error was printed where it happened.
+// ErrPrinted ends a command whose error was already printed.
 var ErrPrinted = errors.New("the error was printed")
 
 // PrintError prints the final error line of a command, then hints. The last hint is the part of the documentation about the error, or else about the

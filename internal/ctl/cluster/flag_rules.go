@@ -254,7 +254,7 @@ func CheckArguments(many cobra.PositionalArgs, rule FlagRule) cobra.PositionalAr
 	}
 }
 
-// Templates that are part of Liqo, as group/version/plural.
+// Templates of Liqo, as group/version/plural.
 var (
 	ServerTemplates = networkingv1beta1.GroupVersion.String() + "/" + networkingv1beta1.WgGatewayServerTemplateResource
 	ClientTemplates = networkingv1beta1.GroupVersion.String() + "/" + networkingv1beta1.WgGatewayClientTemplateResource

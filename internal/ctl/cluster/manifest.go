@@ -44,7 +44,7 @@ func PrintValue(w io.Writer, value any, format string) error {
 	return err
 }
 
-// toManifest returns an object without the fields that only a server writes.
+// toManifest returns an object without the fields written by servers.
 func toManifest(obj client.Object) (map[string]any, error) {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(obj)
 	if err != nil {
@@ -52,13 +52,13 @@ func toManifest(obj client.Object) (map[string]any, error) {
 	}
 	content, _ = RevealAssigned(content)
 	unstructured.RemoveNestedField(content, "metadata", "creationTimestamp")
-	if reflect.ValueOf(obj).Elem().FieldByName("Status").IsValid() { // kinds without a status reject one
+	if reflect.ValueOf(obj).Elem().FieldByName("Status").IsValid() { // kinds without a status reject a status
 		content["status"] = map[string]any{}
 	}
 	return content, nil
 }
 
-// PrintObject prints an object as a manifest. Several documents may follow one another.
+// PrintObject prints an object as a manifest. Several documents may follow each other.
 func (c *Session) PrintObject(obj client.Object, format string) error {
 	content, err := toManifest(obj)
 	if err != nil {

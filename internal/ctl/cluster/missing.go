@@ -23,7 +23,7 @@ func newMissingCommand(use, instead string, aliases ...string) *cobra.Command {
 	}
 }
 
-// MissingProviders returns commands for the cluster providers that the original detects and this program does not.
+// MissingProviders returns commands for the cluster providers detected by the original and not by this program.
 func MissingProviders() []*cobra.Command {
 	return []*cobra.Command{
 		newMissingCommand("aks", `use liqoctl install with --pod-cidr and --service-cidr as "az aks show" has them (podCidr, or the subnet of the nodes with Azure CNI), `+

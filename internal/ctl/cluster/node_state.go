@@ -24,7 +24,7 @@ import (
 
 // nodeState holds the objects that decide whether the node of a VirtualNode is ready.
 type nodeState struct {
-	// virtualNode is nil before it is made.
+	// virtualNode is nil before its creation.
 	virtualNode *offv1beta1.VirtualNode
 	// node is nil if no node has the name.
 	node *corev1.Node
@@ -64,8 +64,8 @@ func (s *nodeState) checkReady(key client.ObjectKey) error {
 	return kube.Pending("the node " + key.Name + " is not ready" + message)
 }
 
-// isHidden reports whether the VirtualNode creates no Node. Without an explicit spec the options decide, which the controller has
-// applied once the status has a condition of the virtual kubelet.
+// isHidden reports whether the VirtualNode creates no Node. Without an explicit spec the options decide. The controller has applied the options once
+// the status has a condition of the virtual kubelet.
 func (s *nodeState) isHidden() bool {
 	if create := s.virtualNode.Spec.CreateNode; create != nil {
 		return !*create
@@ -140,7 +140,7 @@ func PodReady(pod *corev1.Pod) bool {
 	return false
 }
 
-// NotReady returns a Pending about pods of which none is ready, or an error if a change is needed.
+// NotReady returns a Pending about pods without a ready pod, or an error if a change is needed.
 func NotReady(of string, pods []corev1.Pod) error {
 	for i := range pods {
 		problem := kube.PodProblemOf(&pods[i])

@@ -41,7 +41,7 @@ type Session struct {
 	Page string
 }
 
-// ShownKubeFlags are the flags of kubectl that the help lists. All of them are accepted.
+// ShownKubeFlags are the flags of kubectl in the help. All flags of kubectl are accepted.
 var ShownKubeFlags = map[string]bool{"kubeconfig": true, "context": true, "cluster": true, "user": true}
 
 // HelmLog returns the log handler of Helm. Helm logs its errors, too.
@@ -161,7 +161,7 @@ func LiqoNamespace(cmd *cobra.Command, namespace *string) {
 	cmd.PersistentFlags().StringVarP(namespace, "namespace", "n", names.LiqoNamespace, "The namespace where Liqo is installed in")
 }
 
-// completerPrefix is the prefix of the program that kubectl runs for completions of a plugin.
+// completerPrefix is the prefix of kubectl's program for completions of a plugin.
 const completerPrefix = "kubectl_complete-"
 
 // CommandLine returns the arguments of cobra. The names of the program as a plugin or a completer imply a command.

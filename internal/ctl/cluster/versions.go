@@ -51,7 +51,7 @@ func (c *Session) findVersion(ctx context.Context, namespace string) (string, er
 	return ImageVersion(container.Image), nil
 }
 
-// ControllerManager returns the Deployment from which the installed version is read.
+// ControllerManager returns the Deployment with the installed version.
 func ControllerManager(ctx context.Context, c client.Reader, namespace string) (*appsv1.Deployment, error) {
 	var list appsv1.DeploymentList
 	err := c.List(ctx, &list, client.InNamespace(namespace),

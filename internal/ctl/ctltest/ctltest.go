@@ -49,7 +49,7 @@ func LendWithStatus[T client.Object](t *testing.T, c *testkit.ControlPlane, obj 
 	}
 }
 
-// Create creates an object that is deleted after the test.
+// Create creates an object, and deletes the object after the test.
 func Create[T client.Object](t *testing.T, c *testkit.ControlPlane, obj T) T {
 	t.Helper()
 	if err := c.Client.Create(t.Context(), obj); err != nil {
@@ -87,7 +87,7 @@ func Answer(ctx context.Context, c client.Client, ns string, generation int64, p
 // Nothing is a change that changes nothing.
 func Nothing(*http.Request) (*http.Response, error) { return nil, nil }
 
-// NewBareCluster returns a cluster of a command, in which no controller runs, and the output about the cluster.
+// NewBareCluster returns a cluster of a command without controllers, and the output about the cluster.
 func NewBareCluster(t *testing.T, c *testkit.ControlPlane, name, id string) (*cluster.Cluster, *bytes.Buffer) {
 	t.Helper()
 	output := &bytes.Buffer{}

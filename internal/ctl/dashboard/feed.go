@@ -23,7 +23,7 @@ const (
 	renewal    = 15 * time.Second
 )
 
-// feed has the newest snapshot, and makes the next one after a change.
+// feed has the newest snapshot, and makes the next snapshot after a change.
 type feed struct {
 	gather func(context.Context) (*fleet.Facts, error)
 	// outage returns why the facts may be old, or nil.
@@ -55,7 +55,7 @@ func newFeed(gather func(context.Context) (*fleet.Facts, error), outage func() e
 // isOpen reports whether a page is open.
 func (f *feed) isOpen() bool { return f.pages.Load() > 0 }
 
-// measureThroughput adds what a meter measured to the facts of each snapshot.
+// measureThroughput adds the measurements of a meter to the facts of each snapshot.
 func (f *feed) measureThroughput(m *throughputMeter) {
 	gather := f.gather
 	f.gather = func(ctx context.Context) (*fleet.Facts, error) {
@@ -71,7 +71,7 @@ func (f *feed) measureThroughput(m *throughputMeter) {
 func (f *feed) noteChange() {
 	select {
 	case f.changes <- struct{}{}:
-	default: // one is asked for
+	default: // a snapshot is already requested
 	}
 }
 

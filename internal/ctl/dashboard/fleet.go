@@ -73,7 +73,7 @@ func runFleet(ctx context.Context, c *cluster.Session, namespace, output string)
 	return printTable(c, d)
 }
 
-// printTable prints a line for each peer, and one for the cluster.
+// printTable prints a line for each peer, and a line for the cluster.
 func printTable(c *cluster.Session, d *fleet.Document) error {
 	table := tabwriter.NewWriter(c.Result(), 0, 0, 3, ' ', 0)
 	fmt.Fprintln(table, "CLUSTER\tROLE\tSTATE\tTUNNEL\tSLICES\tNODES\tPODS\tWAITING\tFINDINGS")

@@ -51,7 +51,7 @@ var groups = []schema.GroupVersion{
 // parallelLists bounds the concurrent lists.
 const parallelLists = 8
 
-// gatherFleet reads everything once. What cannot be listed is unreadable, and missing in the document.
+// gatherFleet reads everything once. Kinds that cannot be listed are unreadable, and missing in the document.
 func (g *gatherer) gatherFleet(ctx context.Context) (*fleet.Facts, error) {
 	facts, err := g.GatherFacts(ctx)
 	if err != nil {

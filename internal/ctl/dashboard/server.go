@@ -36,12 +36,12 @@ func newWebServer(handler http.Handler) *http.Server {
 	return &http.Server{Handler: handler, ReadHeaderTimeout: 5 * time.Second, IdleTimeout: time.Minute, WriteTimeout: writeTimeout, MaxHeaderBytes: 16 << 10}
 }
 
-// serveLimited serves the connections of a listener, maxConnections at once; the others wait.
+// serveLimited serves the connections of a listener, maxConnections at once; further connections wait.
 func serveLimited(web *http.Server, listener net.Listener) error {
 	return web.Serve(netutil.LimitListener(listener, maxConnections))
 }
 
-// server serves the page to all on this machine, and the stream of documents to those with the token.
+// server serves the page to all on this machine, and the stream of documents to clients with the token.
 type server struct {
 	feed    *feed
 	token   [sha256.Size]byte

@@ -27,7 +27,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// The counters of all gateways are read once in measurePause at most, while a page is open. The first rate is that of firstPause.
+// The counters of all gateways are read at most once in measurePause, while a page is open. The first rate is measured over firstPause.
 const (
 	measurePause = 10 * time.Second
 	firstPause   = time.Second
@@ -41,14 +41,14 @@ const (
 	readingTime   = 15 * time.Second
 )
 
-// throughputMeter measures the throughput of tunnels: by the counters of their active gateways, whose metrics it reads.
+// throughputMeter measures the throughput of tunnels by the counters in the metrics of the active gateways.
 type throughputMeter struct {
 	pages     *podpage.Reader
 	client    client.Reader
 	clients   kubernetes.Interface
 	namespace string
 
-	// These belong to the goroutine that measures.
+	// These fields belong to the measuring goroutine.
 	token   string
 	expiry  time.Time
 	last    map[types.UID]counters
@@ -59,7 +59,7 @@ type throughputMeter struct {
 	problem string
 }
 
-// counters are what a gateway counted until a time.
+// counters are the counts of a gateway until a time.
 type counters struct {
 	at             time.Time
 	received, sent float64
@@ -267,7 +267,7 @@ func parseCounters(page string, now time.Time) (counters, error) {
 			}
 			delete(found, name)
 		}
-		if name == names.ProbeLossMetric { // one for each size
+		if name == names.ProbeLossMetric { // a sample for each size
 			loss, err := sample.Value()
 			if err != nil {
 				return c, fmt.Errorf("reading its metrics: %w", err)

@@ -46,7 +46,7 @@ type watchKey struct {
 type watched struct {
 	informer *kube.Informer
 	stop     context.CancelFunc
-	// failed is closed when the watch broke before it had anything.
+	// failed is closed when the watch broke before the first list.
 	failed chan struct{}
 	once   sync.Once
 	round  int
@@ -59,7 +59,7 @@ func newWatchedReader(cluster kube.Cluster, changed func()) *watchedReader {
 // watchesKey is the context key of the context in which watches run.
 type watchesKey struct{}
 
-// startRound returns a context for reads whose watches run until the end of ctx, and ends watches that no read of the round before used.
+// startRound returns a context for reads whose watches run until the end of ctx, and ends watches not used by the round before.
 func (r *watchedReader) startRound(ctx context.Context) context.Context {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -192,7 +192,7 @@ func (r *watchedReader) newObject(key watchKey) (client.Object, error) {
 	return obj.(client.Object), nil
 }
 
-// findOutage returns why a watch that worked before does not work now, nil if all do.
+// findOutage returns why an earlier working watch does not work now, nil if all work.
 func (r *watchedReader) findOutage() error {
 	r.mu.Lock()
 	defer r.mu.Unlock()

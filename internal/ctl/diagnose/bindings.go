@@ -19,7 +19,7 @@ const pageBinding = "docs/troubleshooting.md#a-binding-of-liqos-rights-is-missin
 // ofLiqo stands for the namespace of Liqo in rightsOf.
 const ofLiqo = "liqo"
 
-// rightsOf are the namespaces in which the chart binds roles to the ServiceAccounts of workloads, beside a ClusterRole for each.
+// rightsOf are the namespaces in the chart's RoleBindings for the ServiceAccounts of workloads, beside a ClusterRole for each.
 var rightsOf = map[string][]string{
 	"controller-manager": {ofLiqo},
 	"crd-replicator":     {ofLiqo},

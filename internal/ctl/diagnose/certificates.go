@@ -25,7 +25,7 @@ type PeerCertificate struct {
 	Kind   string
 	Object client.Object
 	Peer   string
-	// IsIssued is true if this cluster issued it to the peer.
+	// IsIssued is true if this cluster issued the certificate to the peer.
 	IsIssued bool
 }
 
@@ -72,10 +72,10 @@ func (f *Facts) PeerOf(obj client.Object) string {
 	return obj.GetLabels()[names.RemoteClusterID]
 }
 
-// backdated is the time by which the signer of Kubernetes backdates the start of a certificate.
+// backdated is how far the signer of Kubernetes backdates the start of a certificate.
 const backdated = 5 * time.Minute
 
-// CheckExpiry returns an error if a certificate has expired, or expires soon because its renewal is overdue.
+// CheckExpiry returns an error if a certificate has expired, or expires soon because the renewal is overdue.
 func CheckExpiry(certificate *x509.Certificate, now time.Time) error {
 	end, life := certificate.NotAfter, certificate.NotAfter.Sub(certificate.NotBefore)-backdated
 	switch remaining := end.Sub(now); {

@@ -13,7 +13,7 @@ const Skipped Severity = "skipped"
 
 // Link is one step from a consumer to a provider. At most one link of a chain has failed.
 type Link struct {
-	// Cluster is the ID of the cluster that the link is in.
+	// Cluster is the ID of the link's cluster.
 	Cluster string `json:"cluster,omitempty"`
 	Check
 }
@@ -61,7 +61,7 @@ type chainWriter struct {
 // addLink applies a rule to a cluster, unless an earlier link stops the chain.
 func (w *chainWriter) addLink(s *Scene, name, note string, find func() []Finding, needs ...string) {
 	findings := s.findUnreadable(needs)
-	if findings != nil { // the note would be about what was not read
+	if findings != nil { // the note would be about unread objects
 		note = ""
 	}
 	link := Link{Cluster: s.ClusterID, Check: Check{Name: name, Status: Skipped}.withNote(note)}
@@ -91,13 +91,13 @@ func (s *Scene) findUnreadable(needs []string) []Finding {
 
 const pageForbidden = "docs/troubleshooting.md#is-forbidden-or-you-are-not-allowed-to"
 
-// notChecked begins the messages of what could not be checked.
+// notChecked begins the messages of checks that were not possible.
 const notChecked = "not checked: "
 
-// newUnchecked returns the warning that something could not be checked. The remedy follows from why.
+// newUnchecked returns the warning that a check was not possible. The remedy follows from why.
 func newUnchecked(object, why string) Finding {
 	remedy, page := "see why the cluster does not answer, and try again", "docs/troubleshooting.md#a-command-does-not-reach-a-cluster"
-	if strings.Contains(why, "forbidden") { // as the API server says it
+	if strings.Contains(why, "forbidden") { // the word of the API server
 		remedy, page = "ask for the right to list it", pageForbidden
 	}
 	return warningOf(newFailure(object, notChecked+why, remedy, page))

@@ -65,7 +65,7 @@ func (s *Scene) explainVirtualNode(remote *Scene, name string, slice *authv1beta
 	return w
 }
 
-// destinationOf returns the provider that a ResourceSlice is for.
+// destinationOf returns the provider of a ResourceSlice.
 func (s *Scene) destinationOf(slice *authv1beta1.ResourceSlice) liqov1beta1.ClusterID {
 	if slice.Spec.ProviderClusterID != nil {
 		return *slice.Spec.ProviderClusterID

@@ -27,13 +27,13 @@ const (
 	pageOffload   = "docs/offload-namespaces.md"
 	// schedulerPatience is how long a scheduler may take to look at a pod.
 	schedulerPatience = 30 * time.Second
-	// deletionGrace is how long a pod may outlast its grace period.
+	// deletionGrace is how long a pod may outlast the grace period.
 	deletionGrace = time.Minute
-	// startPatience is how long the start of a pod may take before it is a problem.
+	// startPatience is how long the start of a pod may take before the pod counts as a problem.
 	startPatience = time.Minute
 )
 
-// startReasons are the reasons for which the containers of a young pod are not ready.
+// startReasons are the reasons why the containers of a young pod are not ready.
 var startReasons = []string{"", "ContainerCreating", "PodInitializing", "ContainersNotReady", "ContainersNotInitialized", "not ready"}
 
 // refusals are the parts of messages of providers that refuse a pod, and the remedies. The first match counts.
@@ -65,7 +65,7 @@ var reflectionReasons = map[string]guide{
 	"TenantDrained":            {"in the provider, run: liqoctl activate tenant", "docs/troubleshooting.md#tenantdrained"},
 }
 
-// refusalGuide returns what to do about a refusal of a provider.
+// refusalGuide returns the remedy for a refusal of a provider.
 func refusalGuide(reason, message string) guide {
 	for _, known := range refusals {
 		if strings.Contains(message, known.text) {
@@ -295,7 +295,7 @@ func (s *Scene) findVolumes() (all []Finding) {
 	return all
 }
 
-// findPlace returns why no node takes the pod: what each virtual node lacks, then the message of the scheduler.
+// findPlace returns why no node takes the pod: the obstacle of each virtual node, then the message of the scheduler.
 func (s *Scene) findPlace() (all []Finding) {
 	pod := s.Pod
 	ref := Ref("Pod", pod)
@@ -367,7 +367,7 @@ func (s *Scene) findNodeObjections() (all []Finding) {
 	return all
 }
 
-// objectionOf returns why a virtual node does not take the pod, nil if it would.
+// objectionOf returns why a virtual node does not take the pod, nil if the node would.
 func (s *Scene) objectionOf(n *corev1.Node) *Finding {
 	pod, ref := s.Pod, Ref("Node", n)
 	object := func(message, remedy, page string) *Finding {
@@ -416,7 +416,7 @@ func toleratesTaint(pod *corev1.Pod, taint *corev1.Taint) bool {
 	})
 }
 
-// usageOf returns what the pods of a virtual node request.
+// usageOf returns the sum of the requests of a virtual node's pods.
 func (f *Facts) usageOf(node string) corev1.ResourceList {
 	used := corev1.ResourceList{}
 	for i := range f.OffloadedPods {
@@ -487,7 +487,7 @@ func (s *Scene) sliceOfNode(node string) string {
 	return ""
 }
 
-// findRefusal returns why the provider does not take the pod: the condition of the pod, else the last event about its reflection.
+// findRefusal returns why the provider does not take the pod: the condition of the pod, else the last event about the reflection.
 func (s *Scene) findRefusal(remote *Scene) []Finding {
 	pod := s.Pod
 	ref := Ref("Pod", pod)

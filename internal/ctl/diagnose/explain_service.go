@@ -131,7 +131,7 @@ func (s *Scene) findUnreflected(remote *Scene, id liqov1beta1.ClusterID) []Findi
 	return nil
 }
 
-// findingOf returns the finding of an event. Events tell of transitions, not of the present: they stop an object only if more shows that they hold.
+// findingOf returns the finding of an event. Events report transitions, not the present: they stop an object only if holds is true.
 func (s *Scene) findingOf(e *corev1.Event, object string, g guide, holds bool) Finding {
 	found := newFailure(object, e.Reason+": "+e.Message, g.remedy, g.page)
 	if !holds {
@@ -160,7 +160,7 @@ func (s *Scene) findUntranslated(remote *Scene, id liqov1beta1.ClusterID, endpoi
 	return all
 }
 
-// findShown returns why the provider shows no endpoints of a Service that has some in the consumer.
+// findShown returns why the provider has no endpoints of a Service with endpoints in the consumer.
 func (s *Scene) findShown(consumer *Scene, endpoints int) []Finding {
 	if endpoints == 0 || countReady(s.EndpointSlices) > 0 {
 		return nil

@@ -26,13 +26,13 @@ type Facts struct {
 	Unreadable map[string]string
 	// Now is the time of the API server.
 	Now time.Time
-	// Skew is how far the clock of the API server is ahead of the one of this machine.
+	// Skew is how far the clock of the API server is ahead of the clock of this machine.
 	Skew time.Duration
-	// ServerVersion is the version of Kubernetes, CLIVersion that of this program.
+	// ServerVersion is the version of Kubernetes, CLIVersion the version of this program.
 	ServerVersion, CLIVersion string
-	// VersionProblem is why that version of Kubernetes is not supported.
+	// VersionProblem is why this version of Kubernetes is not supported.
 	VersionProblem string
-	// Namespace is the one of Liqo.
+	// Namespace is the namespace of Liqo.
 	Namespace string
 
 	Nodes       []corev1.Node
@@ -42,7 +42,7 @@ type Facts struct {
 	Leases      []coordinationv1.Lease             // of the namespace of Liqo
 	NodeLeases  []coordinationv1.Lease             // of kubelets
 	Requests    []certv1.CertificateSigningRequest // of Liqo; before an installation, of the signer that Liqo asks
-	// ClusterBindings and Bindings are those of the chart.
+	// ClusterBindings and Bindings are the bindings of the chart.
 	ClusterBindings []rbacv1.ClusterRoleBinding
 	Bindings        []rbacv1.RoleBinding
 	APIServices     []unstructured.Unstructured

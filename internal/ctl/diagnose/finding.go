@@ -14,9 +14,9 @@ import (
 type Severity string
 
 const (
-	// Failed means that something does not work, or will stop to work soon.
+	// Failed means a fault, now or soon.
 	Failed Severity = "failed"
-	// Warning means that something works, and deserves a look. Warnings do not fail the command.
+	// Warning means no fault, but a reason to look. Warnings do not fail the command.
 	Warning Severity = "warning"
 	// Passed is the status of a check without findings.
 	Passed Severity = "passed"
@@ -59,7 +59,7 @@ func Ref(kind string, obj client.Object) string {
 	return fmt.Sprintf("%s %s/%s", kind, obj.GetNamespace(), obj.GetName())
 }
 
-// Check is a question with its answer.
+// Check is a question with an answer.
 type Check struct {
 	Name   string   `json:"name"`
 	Status Severity `json:"status"`

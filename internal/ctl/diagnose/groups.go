@@ -27,7 +27,7 @@ type Health struct {
 	Workloads, CRDs, Webhooks, Networks, Orphans, Certificates []Finding
 }
 
-// newCheck applies a rule, unless something that the rule needs could not be read.
+// newCheck applies a rule, unless a needed kind is unreadable.
 func (f *Facts) newCheck(name string, find func() []Finding, needs ...string) Check {
 	var missing []Finding
 	for _, kind := range needs {
@@ -42,7 +42,7 @@ func (f *Facts) newCheck(name string, find func() []Finding, needs ...string) Ch
 	return NewCheck(name, find())
 }
 
-// gatheredBefore returns findings that were gathered before.
+// gatheredBefore returns findings of an earlier gathering.
 func gatheredBefore(all []Finding) func() []Finding { return func() []Finding { return all } }
 
 // checkVersion, checkClock, checkNodeClocks, checkNodes and checkCNI are made before an installation, too.

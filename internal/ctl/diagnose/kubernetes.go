@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	// MinimumKernel is the oldest kernel that nodes may have.
+	// MinimumKernel is the oldest supported kernel of nodes.
 	MinimumKernel = "5.10.0"
 	// Clocks may differ by skewWarning unnoticed. Signers backdate certificates by skewFailure: they are not valid yet beyond that.
 	skewWarning, skewFailure = 30 * time.Second, 5 * time.Minute
@@ -29,7 +29,7 @@ const (
 	pageSigner = "docs/troubleshooting.md#certificatelate"
 )
 
-// HasOldKernel reports whether the kernel of a real node is older than the oldest supported one.
+// HasOldKernel reports whether the kernel of a real node is older than the oldest supported kernel.
 func HasOldKernel(node *corev1.Node) bool {
 	current, err := version.ParseGeneric(node.Status.NodeInfo.KernelVersion)
 	return err == nil && node.Labels[names.NodeType] != names.NodeTypeVirtualNode && current.LessThan(version.MustParseGeneric(MinimumKernel))
@@ -43,7 +43,7 @@ func (f *Facts) FindVersion() []Finding {
 	return []Finding{newFailure("API server "+f.ServerVersion, f.VersionProblem, "upgrade Kubernetes first", "docs/install.md")}
 }
 
-// FindSkew compares the clock of the API server with the one of this machine.
+// FindSkew compares the clock of the API server with the clock of this machine.
 func (f *Facts) FindSkew() []Finding {
 	skew := f.Skew.Abs()
 	if skew < skewWarning {
@@ -132,7 +132,7 @@ func (f *Facts) hasForeignKubelet(node *corev1.Node) bool {
 	return kubelet.Minor() > server.Minor() || server.Minor()-kubelet.Minor() > mostKubeletSkew
 }
 
-// FindSigning returns requests of Liqo that the signer of Kubernetes does not answer.
+// FindSigning returns requests of Liqo without an answer of the signer of Kubernetes.
 func (f *Facts) FindSigning() (all []Finding) {
 	for i := range f.Requests {
 		r := &f.Requests[i]

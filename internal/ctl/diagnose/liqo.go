@@ -19,7 +19,7 @@ import (
 
 const (
 	pageInstall = "docs/troubleshooting.md#begin-here"
-	// leasePatience is how many durations a leader may be late before its Lease is called stale.
+	// leasePatience is how many durations a leader may be late before the Lease is called stale.
 	leasePatience = 4
 )
 
@@ -82,14 +82,14 @@ func (f *Facts) FindLeases() (all []Finding) {
 // electsLeader reports whether a Deployment has pods, and these elect a leader.
 func electsLeader(d *appsv1.Deployment) bool {
 	if d.Spec.Replicas != nil && *d.Spec.Replicas == 0 {
-		return false // FindWorkloads reports it
+		return false // FindWorkloads reports the workload
 	}
 	return !slices.ContainsFunc(d.Spec.Template.Spec.Containers, func(c corev1.Container) bool {
 		return slices.Contains(slices.Concat(c.Command, c.Args), "--enable-leader-election=false")
 	})
 }
 
-// FindAPIServices returns the aggregated APIs of Liqo that are not available.
+// FindAPIServices returns unavailable aggregated APIs of Liqo.
 func (f *Facts) FindAPIServices() (all []Finding) {
 	for i := range f.APIServices {
 		api := &f.APIServices[i]

@@ -35,7 +35,7 @@ func (f *Facts) realNodes() (all []*corev1.Node) {
 	return all
 }
 
-// rangeOf returns the prefix that a Network was granted.
+// rangeOf returns the prefix granted to a Network.
 func rangeOf(n *ipamv1alpha1.Network) (netip.Prefix, bool) {
 	p, err := netip.ParsePrefix(string(n.Status.CIDR))
 	return p, err == nil && n.Labels[names.NetworkType] != names.NetworkTypeReserved && n.DeletionTimestamp == nil
@@ -103,7 +103,7 @@ var cnis = map[string]string{
 	"antrea-agent": "Antrea", "weave-net": "Weave Net", "aws-node": "Amazon VPC CNI", "azure-cns": "Azure CNI", "anetd": "GKE Dataplane V2", "ovnkube-node": "OVN-Kubernetes", "kube-ovn-cni": "Kube-OVN",
 }
 
-// FindCNILimits returns settings of Cilium with which packets of peers are lost, or their sources are not verified.
+// FindCNILimits returns settings of Cilium that lose packets of peers, or leave their sources unverified.
 func (f *Facts) FindCNILimits() (all []Finding) {
 	for i := range f.CNISettings {
 		ref, settings := Ref("ConfigMap", &f.CNISettings[i]), f.CNISettings[i].Data

@@ -92,8 +92,8 @@ func (f *Facts) FindStuckDeletions() (all []Finding) {
 	return all
 }
 
-// FindUnknownPeers returns objects of clusters without a ForeignCluster, and virtual nodes without a VirtualNode: an uninstallation does
-// not finish while they are there.
+// FindUnknownPeers returns objects of clusters without a ForeignCluster, and virtual nodes without a VirtualNode: an uninstallation does not finish
+// before their deletion.
 func (f *Facts) FindUnknownPeers() (all []Finding) {
 	known := map[liqov1beta1.ClusterID]bool{}
 	for i := range f.Peers {

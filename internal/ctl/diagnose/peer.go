@@ -27,7 +27,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// guide is what to do about the reason of a condition.
+// guide is the remedy for the reason of a condition.
 type guide struct{ remedy, page string }
 
 // guides are by the reasons of conditions of ForeignClusters, Tenants and ResourceSlices.
@@ -106,7 +106,7 @@ const (
 	pageDeletion       = "docs/troubleshooting.md#deletion-does-not-end"
 )
 
-// Unready returns the conditions of a module that are not as they should be.
+// Unready returns the unhealthy conditions of a module.
 func Unready(m liqov1beta1.Module) (all []liqov1beta1.Condition) {
 	for _, c := range m.Conditions {
 		if m.Enabled && c.Status != liqov1beta1.ConditionEstablished && c.Status != liqov1beta1.ConditionReady {
@@ -125,7 +125,7 @@ func ConditionText(c liqov1beta1.Condition) string {
 	return c.Reason + ": " + text
 }
 
-// ForeignText bounds a text that a peer may have written.
+// ForeignText bounds a text possibly written by a peer.
 func ForeignText(text string) string { return policy.CleanLine(text, policy.MaxForeignMessage) }
 
 // newFailure returns a finding that fails the check.
@@ -151,7 +151,7 @@ func conditionFailure(fc *liqov1beta1.ForeignCluster, c liqov1beta1.Condition, o
 	return found
 }
 
-// authenticationGuide returns what to do about a condition of the authentication whose reason has no guide.
+// authenticationGuide returns the remedy for a condition of the authentication without a guide for its reason.
 func authenticationGuide(kind liqov1beta1.ConditionType) guide {
 	if kind == liqov1beta1.AuthTenantStatus {
 		return guide{"see the conditions of the Tenant", pageSlice}
@@ -159,7 +159,7 @@ func authenticationGuide(kind liqov1beta1.ConditionType) guide {
 	return guide{"see the events of the tenant namespace", pageAuthentication}
 }
 
-// findTenants returns Tenants of a peer that are refused.
+// findTenants returns denied Tenants of a peer.
 func (f *Facts) findTenants(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 	for i := range f.Tenants {
 		t := &f.Tenants[i]
@@ -229,7 +229,7 @@ func isOf(fc *liqov1beta1.ForeignCluster, obj client.Object) bool {
 	return obj.GetLabels()[names.RemoteClusterID] == string(fc.Spec.ClusterID)
 }
 
-// findFalse returns a finding if a condition is there and False.
+// findFalse returns a finding if a condition exists and is False.
 func findFalse(object string, conditions []metav1.Condition, kind, remedy, page string) []Finding {
 	c := apimeta.FindStatusCondition(conditions, kind)
 	if c == nil || c.Status == metav1.ConditionTrue {
@@ -261,7 +261,7 @@ func (f *Facts) findConfiguration(fc *liqov1beta1.ForeignCluster) (all []Finding
 	return all
 }
 
-// gateway is what a GatewayServer and a GatewayClient have in common.
+// gateway is the common part of a GatewayServer and a GatewayClient.
 type gateway struct {
 	client.Object
 	kind       string
@@ -272,7 +272,7 @@ type gateway struct {
 	service corev1.ServiceType
 }
 
-// gatewaysOf returns the gateways that lead to a peer.
+// gatewaysOf returns the gateways to a peer.
 func (f *Facts) gatewaysOf(fc *liqov1beta1.ForeignCluster) (all []gateway) {
 	for i := range f.Servers {
 		if s := &f.Servers[i]; isOf(fc, s) {
@@ -314,7 +314,7 @@ func (f *Facts) findGateway(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 			all = append(all, newFailure(ref, "the public key of the peer is missing", "run liqoctl network connect, or create the PublicKey", pageNetwork))
 		}
 	}
-	if len(all) == 0 { // the pods of a gateway, which have no object of Liqo
+	if len(all) == 0 { // the pods of a gateway without an object of Liqo
 		for _, c := range Unready(fc.Status.Modules.Networking) {
 			if c.Type == liqov1beta1.NetworkGatewayServerStatus || c.Type == liqov1beta1.NetworkGatewayClientStatus {
 				all = append(all, conditionFailure(fc, c, guide{"see the pods of the gateway", pageGateway}))
@@ -324,7 +324,7 @@ func (f *Facts) findGateway(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 	return all
 }
 
-// findLostNodes returns the addresses of a server on node ports that are of no node any more.
+// findLostNodes returns the addresses of a server on node ports without a node.
 func (f *Facts) findLostNodes(ref string, g gateway) []Finding {
 	if g.service != corev1.ServiceTypeNodePort || f.Unreadable["Node"] != "" {
 		return nil
@@ -423,7 +423,7 @@ func (f *Facts) findLoweredMTU(fc *liqov1beta1.ForeignCluster, c *networkingv1be
 	return nil
 }
 
-// findSlices returns ResourceSlices that are denied, or not judged yet. Reasons of slices come from the provider.
+// findSlices returns denied ResourceSlices, and ResourceSlices not judged yet. Reasons of slices come from the provider.
 func (f *Facts) findSlices(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 	for i := range f.Slices {
 		s := &f.Slices[i]
@@ -491,7 +491,7 @@ func (f *Facts) findVirtualNodes(fc *liqov1beta1.ForeignCluster) (all []Finding)
 // usedUpPercent is the used part of a resource that counts as nearly used up.
 const usedUpPercent = 90
 
-// findUsedUp returns resources of virtual nodes of which little is left: further pods stay Pending.
+// findUsedUp returns nearly used up resources of virtual nodes: further pods stay Pending.
 func (f *Facts) findUsedUp(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 	for i := range f.VirtualNodes {
 		vn := &f.VirtualNodes[i]
@@ -538,7 +538,7 @@ func (f *Facts) findQuotas(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 	return all
 }
 
-// findScarce returns the resources of which little is left.
+// findScarce returns the nearly used up resources.
 func findScarce(ref, whose string, used, hard corev1.ResourceList) (all []Finding) {
 	for _, name := range slices.Sorted(maps.Keys(hard)) {
 		limit, sum := hard[name], used[name]

@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// addPeering adds the link of a peering: its credentials and versions.
+// addPeering adds the link of a peering: credentials and versions.
 func (w *chainWriter) addPeering(s *Scene, provider liqov1beta1.ClusterID) {
 	w.addLink(s, "the peering works", "", func() []Finding {
 		fc := s.peerOf(provider)
@@ -110,7 +110,7 @@ func (w *chainWriter) addSlice(s *Scene, slice *authv1beta1.ResourceSlice, provi
 		alone.Slices = []authv1beta1.ResourceSlice{*slice}
 		fc := &liqov1beta1.ForeignCluster{Spec: liqov1beta1.ForeignClusterSpec{ClusterID: provider}}
 		all := alone.findSlices(fc)
-		for i := range all { // what was not judged yet gives no node
+		for i := range all { // a slice not judged yet gives no node
 			all[i].Severity = Failed
 		}
 		return all

@@ -12,14 +12,14 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Preflight is what matters before an installation only.
+// Preflight has the facts before an installation.
 type Preflight struct {
-	// MissingRights are what the user may not do.
+	// MissingRights are the missing permissions of the user.
 	MissingRights []string
 	// Other is the installation of another product, Installed the installed version of this product.
 	Other, Installed string
-	// PodCIDRs and ServiceCIDR are those of the cluster, RangeProblem why they are not known. ServiceCIDR has two, with a comma, in a dual-stack
-	// cluster.
+	// PodCIDRs and ServiceCIDR are the ranges of the cluster, RangeProblem why they are not known. In a dual-stack cluster, ServiceCIDR has two
+	// ranges, with a comma.
 	PodCIDRs     []string
 	ServiceCIDR  string
 	RangeProblem string
@@ -42,7 +42,7 @@ func (p *Preflight) joinRanges() string {
 	return strings.Join(p.listRanges(), ", ")
 }
 
-// FindMissingRights returns what the user may not do.
+// FindMissingRights returns the missing permissions of the user.
 func (f *Facts) FindMissingRights() (all []Finding) {
 	for _, right := range f.Preflight.MissingRights {
 		all = append(all, newFailure("user", "you are not allowed to "+right, "ask the administrator of the cluster, or take another user", "docs/troubleshooting.md#is-forbidden-or-you-are-not-allowed-to"))

@@ -32,7 +32,7 @@ type Scene struct {
 	Pod       *corev1.Pod
 	ShadowPod *offv1beta1.ShadowPod
 	Claims    []corev1.PersistentVolumeClaim
-	// Pods are those of the namespace, or of the kubelet of a virtual node.
+	// Pods are the pods of the namespace, or of the kubelet of a virtual node.
 	Pods []corev1.Pod
 	// Resolvers are the pods of the DNS of the cluster.
 	Resolvers []corev1.Pod
@@ -175,7 +175,7 @@ func (f *Facts) virtualNodesOf(id liqov1beta1.ClusterID) (all []string) {
 	return all
 }
 
-// isProvider reports whether a scene is the one of a provider, whose namespace is known.
+// isProvider reports whether a scene is the scene of a provider with a known namespace.
 func (s *Scene) isProvider(id liqov1beta1.ClusterID) bool {
 	return s != nil && s.ClusterID == string(id) && s.Scope != ""
 }
@@ -188,7 +188,7 @@ func (s *Scene) isVirtual(node string, pod *corev1.Pod) bool {
 	return s.virtualNodeOf(node) != nil || pod != nil && pod.Labels[names.ShadowPod] == "true"
 }
 
-// joinNonEmpty joins the parts that have a text.
+// joinNonEmpty joins the non-empty parts.
 func joinNonEmpty(separator string, parts ...string) string {
 	return strings.Join(slices.DeleteFunc(parts, func(p string) bool { return p == "" }), separator)
 }

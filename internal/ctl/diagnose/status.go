@@ -32,7 +32,7 @@ func ModuleStatus(m liqov1beta1.Module) string {
 	return Healthy
 }
 
-// ActionOf returns what this cluster does with a ResourceSlice: Consuming or Providing.
+// ActionOf returns the action of this cluster with a ResourceSlice: Consuming or Providing.
 func ActionOf(s *authv1beta1.ResourceSlice) string {
 	if s.Labels[names.Replicated] == "true" {
 		return "Providing"

@@ -49,7 +49,7 @@ func probeOf(all []plan.ProbeResult, other liqov1beta1.ClusterID) (worst *plan.P
 	return worst
 }
 
-// noteProbe returns the note of a hop with the round trip of its probe.
+// noteProbe returns the note of a hop with the round trip of the probe.
 func noteProbe(note string, probe *plan.ProbeResult) string {
 	if probe == nil || !probe.Answered {
 		return note
@@ -57,17 +57,17 @@ func noteProbe(note string, probe *plan.ProbeResult) string {
 	return joinNonEmpty(", ", note, fmt.Sprintf("probed now: %.3g ms", probe.Milliseconds))
 }
 
-// End is one end of a packet's way.
+// End is the source or the destination of a packet.
 type End struct {
-	// Scene is the cluster of the end, nil if it was not asked.
+	// Scene is the cluster of the end, nil if the cluster was not asked.
 	Scene   *Scene
 	Cluster liqov1beta1.ClusterID
-	// Name is the pod or address for messages, Pod the pod if it is known.
+	// Name is the pod or address for messages, Pod the pod if known.
 	Name string
 	Pod  *corev1.Pod
 	// Address is the address in the cluster of the pod.
 	Address netip.Addr
-	// Vacant reports whether no pod has the address, although it is in the range of pods.
+	// Vacant reports whether no pod has the address in the range of pods.
 	Vacant bool
 	// Namespace is the namespace of the pod, nil if unknown. Offloaded reports whether the namespace is offloaded. Policies are the policies of the
 	// namespace.
@@ -84,7 +84,8 @@ func (e *End) nodeName() string {
 	return e.Pod.Spec.NodeName
 }
 
-// EndOfPod returns the end of a pod of this cluster: behind a virtual node it is in the provider, where far is the pod if remote was asked.
+// EndOfPod returns the end of a pod of this cluster. Behind a virtual node the end is in the provider; far is the pod in the provider if remote was
+// asked.
 func (s *Scene) EndOfPod(pod *corev1.Pod, remote *Scene, far *corev1.Pod) End {
 	address, _ := netip.ParseAddr(pod.Status.PodIP)
 	if !s.isVirtual(pod.Spec.NodeName, pod) {
@@ -156,14 +157,14 @@ func isIn(all []netip.Prefix, address netip.Addr) bool {
 	return slices.ContainsFunc(all, func(p netip.Prefix) bool { return p.Contains(address) })
 }
 
-// isOfNode reports whether an address is one of a node of this cluster.
+// isOfNode reports whether an address belongs to a node of this cluster.
 func (s *Scene) isOfNode(address netip.Addr) bool {
 	return slices.ContainsFunc(s.realNodes(), func(n *corev1.Node) bool {
 		return slices.ContainsFunc(n.Status.Addresses, func(a corev1.NodeAddress) bool { return a.Address == address.String() })
 	})
 }
 
-// ipOf returns the IP that shows an address to peers, nil if none does.
+// ipOf returns the IP that publishes an address to peers, nil if there is none.
 func (s *Scene) ipOf(address netip.Addr) *ipamv1alpha1.IP {
 	i := slices.IndexFunc(s.IPs, func(ip ipamv1alpha1.IP) bool { return string(ip.Spec.IP) == address.String() })
 	if i < 0 {
@@ -172,7 +173,7 @@ func (s *Scene) ipOf(address netip.Addr) *ipamv1alpha1.IP {
 	return &s.IPs[i]
 }
 
-// toRemote returns the address in the peer's own cluster, invalid if it is in no network of the peer.
+// toRemote returns the address in the peer's own cluster, invalid if the address is in no network of the peer.
 func toRemote(cfg *networkingv1beta1.Configuration, local netip.Addr) netip.Addr {
 	m, ok, err := prefix.Of(cfg)
 	if !ok || err != nil {
@@ -196,7 +197,7 @@ func (s *Scene) toLocal(of liqov1beta1.ClusterID, remote netip.Addr) netip.Addr 
 	return local
 }
 
-// packetText returns source and destination, with ? for what is not known.
+// packetText returns source and destination, with ? for an unknown address.
 func packetText(from, to netip.Addr) string { return addressText(from) + " > " + addressText(to) }
 
 func addressText(a netip.Addr) string {
@@ -219,7 +220,7 @@ func Trace(from, to End) *Explanation {
 	return newExplanation(name, w)
 }
 
-// TraceUnknown returns the trace to an address that stands for nothing.
+// TraceUnknown returns the trace to an address without an end.
 func TraceUnknown(s *Scene, from *End, to string) *Explanation {
 	name := from.Name + " to " + to
 	w := &chainWriter{chain: Chain{Name: name}}
@@ -229,7 +230,7 @@ func TraceUnknown(s *Scene, from *End, to string) *Explanation {
 	return newExplanation(name, w)
 }
 
-// TraceVacantService returns the trace to an address of the range of Services that no Service has.
+// TraceVacantService returns the trace to an unused address of the range of Services.
 func TraceVacantService(s *Scene, from *End, to string) *Explanation {
 	name := from.Name + " to " + to
 	w := &chainWriter{chain: Chain{Name: name}}

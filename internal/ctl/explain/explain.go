@@ -38,7 +38,7 @@ type options struct {
 // readTime is how long reading one cluster may take.
 const readTime = 15 * time.Second
 
-// kinds are the kinds that can be explained, with the short names of kubectl.
+// kinds are the kinds for explanations, with the short names of kubectl.
 var kinds = map[string]string{
 	"pod": "pod", "pods": "pod", "po": "pod", "namespace": "namespace", "namespaces": "namespace", "ns": "namespace",
 	"node": "node", "nodes": "node", "no": "node", "service": "service", "services": "service", "svc": "service",
@@ -70,7 +70,7 @@ func NewExplainCommand(c *cluster.Session) *cobra.Command {
 	return cmd
 }
 
-// addFlags adds the flags that explain and trace have in common.
+// addFlags adds the common flags of explain and trace.
 func (o *options) addFlags(cmd *cobra.Command, namespaceUsage string) {
 	fs := cmd.Flags()
 	fs.StringVarP(&o.namespace, "namespace", "n", "", namespaceUsage)
@@ -165,7 +165,7 @@ func (o *options) runExplain(ctx context.Context, c *cluster.Session, asksRemote
 	return o.printExplanation(c, explanation.Explanation)
 }
 
-// printExplanation prints an explanation, and returns an error if something stops its object.
+// printExplanation prints an explanation, and returns an error if the object is stopped.
 func (o *options) printExplanation(c *cluster.Session, e *diagnose.Explanation) error {
 	if o.output != "" {
 		if err := cluster.PrintDocument(c.Result(), e, o.output); err != nil {

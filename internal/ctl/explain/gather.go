@@ -35,7 +35,7 @@ type gatherer struct {
 	limit time.Duration
 }
 
-// answer is an explanation, and why the remote cluster has no part in it: the cluster has nothing to do with the object, or does not answer.
+// answer is an explanation, and why the remote cluster is not part of it: the cluster has no part in the object, or does not answer.
 type answer struct {
 	*diagnose.Explanation
 	foreign string
@@ -162,7 +162,7 @@ func (g *gatherer) readSubject(ctx context.Context, c *cluster.Cluster, s *diagn
 		s.Service = &corev1.Service{}
 		obj = s.Service
 	default:
-		return nil // its namespace may be missing
+		return nil // the namespace of the object may be missing
 	}
 	if err := c.Kube.Get(ctx, key, obj); err != nil {
 		return fmt.Errorf("reading the %s: %w", g.kind, err)
@@ -252,7 +252,7 @@ func (g *gatherer) readRemote(ctx context.Context, c *cluster.Cluster, consumer 
 	return g.readProvider(limited, c, consumer)
 }
 
-// readProvider reads what the provider shows of the object.
+// readProvider reads the provider's scene of the object.
 func (g *gatherer) readProvider(ctx context.Context, c *cluster.Cluster, consumer *diagnose.Scene) (*diagnose.Scene, error) {
 	s, r, err := newScene(ctx, c, consumer.RemoteNamespace())
 	if err != nil || s.Scope == "" {

@@ -31,7 +31,7 @@ const probeTime = 8 * time.Second
 
 // probeSender has nodes and gateways send probes, each once, and adds the results to scenes.
 type probeSender struct {
-	// newReader returns what reads pages of pods; nil for podpage.NewReader.
+	// newReader returns the reader of pages of pods; nil for podpage.NewReader.
 	newReader func(*cluster.Cluster, kubernetes.Interface) *podpage.Reader
 	// limit bounds the probes of one end, probeTime if 0.
 	limit time.Duration

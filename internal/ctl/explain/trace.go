@@ -29,7 +29,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// mostEndpoints is the number of endpoints of a Service that are traced.
+// mostEndpoints is the number of traced endpoints of a Service.
 const mostEndpoints = 5
 
 // NewTraceCommand returns the command "trace".
@@ -60,7 +60,7 @@ func NewTraceCommand(c *cluster.Session) *cobra.Command {
 	return cmd
 }
 
-// checkNameOrAddress rejects what is neither a name nor an address.
+// checkNameOrAddress rejects a text that is neither a name nor an address.
 func checkNameOrAddress(text string) error {
 	if _, err := netip.ParseAddr(text); err == nil {
 		return nil
@@ -100,19 +100,19 @@ func (o *options) runTrace(ctx context.Context, c *cluster.Session, asksRemote b
 	return o.printExplanation(c, e)
 }
 
-// tracer reads what a trace needs.
+// tracer reads the facts of a trace.
 type tracer struct {
-	local, remote *cluster.Cluster // remote is nil if it was not asked
+	local, remote *cluster.Cluster // remote is nil if not asked
 	namespace     string
 	near, far     *diagnose.Scene
 	// nearReader and farReader read more facts of the scenes.
 	nearReader, farReader *facts.Reader
 	probes                probeSender
-	// notes are what the user did not ask for, and has to know.
+	// notes are hints that the user did not ask for, and has to know.
 	notes []string
 }
 
-// traceNames returns the hops between two ends, which are named as on the command line.
+// traceNames returns the hops between two ends, by their names on the command line.
 func (t *tracer) traceNames(ctx context.Context, from, to string) (*diagnose.Explanation, error) {
 	source, _, err := t.findSubject(ctx, from)
 	if err != nil {
@@ -258,7 +258,7 @@ func (t *tracer) endOfPod(ctx context.Context, pod *corev1.Pod) (diagnose.End, e
 	return end, t.readSurroundings(ctx, &end)
 }
 
-// readerOf returns what reads facts of the cluster of a scene.
+// readerOf returns the reader of the cluster of a scene.
 func (t *tracer) readerOf(s *diagnose.Scene) *facts.Reader {
 	if s == t.far {
 		return t.farReader
@@ -306,7 +306,7 @@ func (t *tracer) traceAddress(ctx context.Context, from diagnose.End, address ne
 	return diagnose.TraceVacantService(t.near, &from, address.String()), nil
 }
 
-// findService returns the Service that has an address, nil if none has.
+// findService returns the Service with an address, nil if there is none.
 func findService(all []corev1.Service, address netip.Addr) *corev1.Service {
 	for i := range all {
 		if slices.Contains(all[i].Spec.ClusterIPs, address.String()) {

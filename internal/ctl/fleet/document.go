@@ -32,7 +32,8 @@ type Document struct {
 	Events []Event `json:"events"`
 	// Check is the document of "liqoctl check".
 	Check *diagnose.Report `json:"check"`
-	// Unreadable are the reasons why kinds could not be listed, by kind: what is made from them is missing above. Throughput is among the kinds.
+	// Unreadable are the reasons why kinds could not be listed, by kind. The parts made from these kinds are missing above. Throughput is among the
+	// kinds.
 	Unreadable map[string]string `json:"unreadable"`
 }
 
@@ -58,7 +59,7 @@ type Peer struct {
 	ID    string `json:"id"`
 	Role  string `json:"role"`
 	Phase string `json:"phase"`
-	// Version of Liqo at the peer, if it is known.
+	// Version of Liqo in the peer, if known.
 	Version string  `json:"version,omitempty"`
 	Modules Modules `json:"modules"`
 	// Alerts are why the peer is unhealthy.
@@ -83,7 +84,7 @@ type Tunnel struct {
 	State string `json:"state"`
 	// LatencyMilliseconds is the last measured round trip.
 	LatencyMilliseconds *float64 `json:"latencyMilliseconds,omitempty"`
-	// Lost is which packets are lost: All or Large.
+	// Lost is the kind of lost packets: All or Large.
 	Lost string `json:"lost,omitempty"`
 	// FailedNodes are nodes whose pods do not reach the peer although the tunnel is up, ten at most.
 	FailedNodes []string `json:"failedNodes,omitempty"`
@@ -91,7 +92,7 @@ type Tunnel struct {
 	// ReceivedBitsPerSecond came from the peer, and SentBitsPerSecond went to the peer, encrypted; missing if the gateway did not report them.
 	ReceivedBitsPerSecond *int64 `json:"receivedBitsPerSecond,omitempty"`
 	SentBitsPerSecond     *int64 `json:"sentBitsPerSecond,omitempty"`
-	// LossPercent is how many of the last 60 probes were lost, of the size that loses more.
+	// LossPercent is the lost percentage of the last 60 probes, of the size with more losses.
 	LossPercent *float64 `json:"lossPercent,omitempty"`
 }
 

@@ -26,7 +26,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// Facts are the objects of a cluster of which a document is made.
+// Facts are the objects of a cluster for a document.
 type Facts struct {
 	*diagnose.Facts
 	ClusterID   string
@@ -47,7 +47,7 @@ type Throughput struct {
 	Loss           *float64
 }
 
-// UnreadableThroughput is the entry of Document.Unreadable that says why tunnels have no throughput.
+// UnreadableThroughput is the entry of Document.Unreadable with the reason why tunnels have no throughput.
 const UnreadableThroughput = "Throughput"
 
 // maxEvents bounds the events of a document.
@@ -122,7 +122,7 @@ func convertAll[T, R any](all []T, convert func(*T) R) []R {
 	return out
 }
 
-// summary is the facts with what several parts of the document need of the pods.
+// summary is the facts with sums over the pods for several parts of the document.
 type summary struct {
 	*Facts
 	pods []*corev1.Pod
@@ -322,7 +322,7 @@ func newEvents(all []corev1.Event) []Event {
 	return out[:min(len(out), maxEvents)]
 }
 
-// maxEntries bounds lists that a peer may have written.
+// maxEntries bounds lists possibly written by a peer.
 const maxEntries = 64
 
 func boundAll(texts []string) []string {

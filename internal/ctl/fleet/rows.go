@@ -9,7 +9,7 @@ import (
 	"liqo.io/liqo/internal/ctl/diagnose"
 )
 
-// Row is what the table shows of a cluster.
+// Row is the table row of a cluster.
 type Row struct {
 	Cluster, Role, Phase string
 	Tunnels              []Tunnel
@@ -21,7 +21,7 @@ type Row struct {
 	Findings int
 }
 
-// Rows returns the row of the local cluster, then that of each peer.
+// Rows returns the row of the local cluster, then the rows of the peers.
 func (d *Document) Rows() []Row {
 	local := Row{Cluster: d.Cluster.ID, Role: "Local", Phase: PhaseHealthy}
 	for _, g := range d.Check.Groups {

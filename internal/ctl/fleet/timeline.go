@@ -36,7 +36,7 @@ type Timeline struct {
 // Change is a difference between two documents.
 type Change struct {
 	Time time.Time `json:"time"`
-	// Good is true if the object works since the change, Bad if it does not.
+	// Good is true if the object works since the change, Bad if the object does not work.
 	Good   bool   `json:"good,omitempty"`
 	Bad    bool   `json:"bad,omitempty"`
 	Object string `json:"object"`
@@ -53,7 +53,7 @@ type Sample struct {
 	Findings  int       `json:"findings"`
 }
 
-// Add adds a document; before is the one before, nil for the first.
+// Add adds a document; before is the previous document, nil for the first.
 func (t *Timeline) Add(before, d *Document) {
 	if before != nil {
 		changes := Compare(before, d)
@@ -89,7 +89,7 @@ func newSample(d *Document) Sample {
 	return s
 }
 
-// Seed adds what happened before the first document, as far as the cluster still knows: events, and transitions of conditions of peers.
+// Seed adds changes before the first document, as far as the cluster still knows them: events, and transitions of conditions of peers.
 func (t *Timeline) Seed(f *Facts, d *Document) {
 	for i := range f.Peers {
 		fc := &f.Peers[i]

@@ -24,11 +24,11 @@ type archive struct {
 	at     time.Time
 	// left is how many bytes, before compression, may still be added.
 	left int64
-	// problems say what is missing.
+	// problems name the missing parts.
 	problems []string
 }
 
-// newArchive creates the file NAME.partial, which closeArchive renames.
+// newArchive creates the file NAME.partial. closeArchive renames the file.
 func newArchive(name, folder string, limit int64, at time.Time) (*archive, error) {
 	file, err := os.OpenFile(name+partial, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 	if err != nil {
@@ -53,7 +53,7 @@ func (a *archive) addEnd(name string, data []byte, cut bool) error {
 	return a.writeFile(name, data)
 }
 
-// addFile adds a file. What exceeds the limit of the archive is cut off.
+// addFile adds a file. The rest beyond the limit of the archive is cut off.
 func (a *archive) addFile(name string, data []byte) error {
 	if int64(len(data)) > a.left {
 		a.addProblem("%s: %d of %d bytes are cut off by --max-size", name, int64(len(data))-a.left, len(data))
@@ -74,7 +74,7 @@ func (a *archive) writeFile(name string, data []byte) error {
 	return nil
 }
 
-// addProblem notes that something is missing.
+// addProblem notes a missing part.
 func (a *archive) addProblem(format string, args ...any) {
 	a.problems = append(a.problems, redactText(fmt.Sprintf(format, args...)))
 }

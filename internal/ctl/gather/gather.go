@@ -135,7 +135,7 @@ func checkTarget(file string) error {
 	return nil
 }
 
-// gatherAll writes all parts, the smaller ones first.
+// gatherAll writes all parts, the smaller parts first.
 func (g *gatherer) gatherAll(ctx context.Context, c *cluster.Session, step *ui.Spinner) error {
 	step.Text("Gathering: checks")
 	if err := g.gatherChecks(ctx, c); err != nil {

@@ -23,17 +23,17 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// scope says in which namespaces objects of a kind are gathered.
+// scope is the set of namespaces of a gathered kind.
 type scope int
 
 const (
 	// everywhere is the whole cluster.
 	everywhere scope = iota
-	// liqoNamespaces are those of the pods of Liqo, and of tenants.
+	// liqoNamespaces are the namespaces of the pods of Liqo, and of tenants.
 	liqoNamespaces
-	// offloadedNamespaces are these and the offloaded and remote ones.
+	// offloadedNamespaces are liqoNamespaces and the offloaded and remote namespaces.
 	offloadedNamespaces
-	// eventNamespaces are these and that of events of objects without a namespace.
+	// eventNamespaces are offloadedNamespaces and the namespace for events of objects without a namespace.
 	eventNamespaces
 )
 
@@ -103,7 +103,7 @@ var gatheredKinds = []gatheredKind{
 	{"certificates.k8s.io", "v1", "CertificateSigningRequest", everywhere, client.MatchingLabels{names.RemoteTenantCSR: "true"}, nil},
 }
 
-// ofChart selects what the chart installs.
+// ofChart selects the objects of the chart.
 var ofChart = client.MatchingLabels{names.AppPartOf: "liqo"}
 
 // ofLiqo reports whether an object is named after an API group of Liqo.
@@ -156,7 +156,7 @@ func (g *gatherer) findNamespaces(ctx context.Context, pods []corev1.Pod) map[sc
 	return out
 }
 
-// gatherObjects adds a file for each kind that has objects.
+// gatherObjects adds a file for each non-empty kind.
 func (g *gatherer) gatherObjects(ctx context.Context, namespaces map[scope][]string) error {
 	for _, k := range gatheredKinds {
 		var text bytes.Buffer

@@ -92,7 +92,7 @@ func (f *found) addProblem(format string, args ...any) {
 	f.problems = append(f.problems, fmt.Sprintf(format, args...))
 }
 
-// gatherPods adds the pages and logs of pods. Pages are first: logs take what is left of --max-size.
+// gatherPods adds the pages and logs of pods. Pages are first: logs take the rest of --max-size.
 func (g *gatherer) gatherPods(ctx context.Context, pods []corev1.Pod) error {
 	token, err := podpage.RequestToken(ctx, g.clients, g.namespace)
 	if err != nil {
@@ -107,7 +107,8 @@ func (g *gatherer) gatherPods(ctx context.Context, pods []corev1.Pod) error {
 	return g.readPods(ctx, pods, silent, g.gatherLogs)
 }
 
-// readPods reads some pods at a time, and adds what was found to the archive. Further pods of a node whose kubelet does not answer are left out.
+// readPods reads some pods at a time, and adds the results to the archive. If the kubelet of a node does not answer, further pods of the node are
+// left out.
 func (g *gatherer) readPods(ctx context.Context, pods []corev1.Pod, silent map[string]bool, read func(context.Context, *corev1.Pod, *found)) error {
 	for batch := range slices.Chunk(pods, parallelPods) {
 		results := make([]found, len(batch))
@@ -167,7 +168,7 @@ func (g *gatherer) gatherLogs(ctx context.Context, pod *corev1.Pod, to *found) {
 	}
 }
 
-// readLogEnd returns the end of a log, and whether its beginning is missing.
+// readLogEnd returns the end of a log, and whether the beginning is missing.
 func (g *gatherer) readLogEnd(ctx context.Context, pod *corev1.Pod, options *corev1.PodLogOptions) (text []byte, cut bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -179,7 +180,7 @@ func (g *gatherer) readLogEnd(ctx context.Context, pod *corev1.Pod, options *cor
 	return keepEnd(stream, logLimit)
 }
 
-// keepEnd reads a stream, and returns its last bytes from the beginning of a line.
+// keepEnd reads a stream, and returns the last bytes, from the beginning of a line.
 func keepEnd(stream io.Reader, limit int) (text []byte, cut bool, err error) {
 	chunk := make([]byte, 64<<10)
 	for {
@@ -203,7 +204,7 @@ func keepEnd(stream io.Reader, limit int) (text []byte, cut bool, err error) {
 	}
 }
 
-// gatherPages reads the metrics of a pod and, of a node or a gateway, the state of its network.
+// gatherPages reads the metrics of a pod and, of a node or a gateway, the state of the network.
 func (g *gatherer) gatherPages(ctx context.Context, pod *corev1.Pod, token string, to *found) {
 	agent := pod.Labels[names.AppName] == names.TargetFabric || pod.Labels[names.NetworkingComponent] == names.ComponentGateway
 	port := podpage.MetricsPort(pod)

@@ -19,7 +19,7 @@ const podSpec = "nodeName hostNetwork serviceAccountName restartPolicy scheduler
 const containerFields = "containers.name containers.image containers.imagePullPolicy containers.ports.** containers.resources.** containers.volumeMounts.mountPath " +
 	"containers.livenessProbe.httpGet.path containers.livenessProbe.httpGet.port containers.readinessProbe.httpGet.path containers.readinessProbe.httpGet.port"
 
-// metadata are the fields of the metadata of all kinds. Of annotations, only those of Liqo are kept.
+// metadata are the fields of the metadata of all kinds. Only annotations of Liqo are kept.
 const metadata = "apiVersion kind metadata.name metadata.generateName metadata.namespace metadata.uid metadata.resourceVersion metadata.generation " +
 	"metadata.creationTimestamp metadata.deletionTimestamp metadata.finalizers metadata.ownerReferences.** metadata.labels.**"
 
