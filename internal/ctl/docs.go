@@ -21,7 +21,7 @@ type docsOptions struct {
 	headers     bool
 }
 
-// newDocsCommand returns the command that writes the reference of the commands for external publishing, a page for each.
+// newDocsCommand returns the command that writes the reference of the commands for external publishing, a page for each command.
 func newDocsCommand(c *cluster.Session) *cobra.Command {
 	o := &docsOptions{}
 	cmd := &cobra.Command{

@@ -20,7 +20,7 @@ type effectRule struct {
 	flags []string
 	// when reports whether the flags have no effect.
 	when func(fs *pflag.FlagSet) bool
-	// because is the reason, in terms of the flag that takes precedence.
+	// because is the reason: the flag that takes precedence.
 	because string
 }
 
@@ -73,7 +73,7 @@ func ofService(kind, nodePort, loadBalancerIP string) []effectRule {
 	}
 }
 
-// amountCounts returns the rule for an amount that --resource sets, too.
+// amountCounts returns the rule for an amount that is also set by --resource.
 func amountCounts(name string) effectRule {
 	return effectRule{[]string{name}, func(fs *pflag.FlagSet) bool {
 		others, err := fs.GetStringToString("resource")

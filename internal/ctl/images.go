@@ -12,7 +12,7 @@ import (
 	"liqo.io/liqo/internal/ctl/install"
 )
 
-// newImagesCommand returns the command that lists the images of an installation, or copies them for a cluster without a way to their registry.
+// newImagesCommand returns the command that lists the images of an installation, or copies them for a cluster without access to their registry.
 func newImagesCommand(c *cluster.Session) *cobra.Command {
 	o := &install.Options{Namespace: "liqo"}
 	var registry string

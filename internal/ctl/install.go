@@ -82,7 +82,7 @@ func installFlags(cmd *cobra.Command, o *install.Options) {
 	_ = fs.MarkHidden("disable-telemetry")
 }
 
-// chartFlags are the flags that name the chart, the version and the values.
+// chartFlags are the flags for the chart, the version and the values.
 func chartFlags(fs *pflag.FlagSet, o *install.Options) {
 	fs.StringVar(&o.Version, "version", "", "The version to install: the tag of the image (the version of this program if empty), and of a --chart without a tag")
 	fs.StringVar(&o.ChartRef, "chart", "", "A chart in a registry to install instead of the one in this program, oci://REGISTRY/PATH with :TAG, @DIGEST or --version")

@@ -17,10 +17,10 @@ import (
 	"time"
 )
 
-// ContentType is that of the pages.
+// ContentType is the content type of the pages.
 const ContentType = "text/plain; version=0.0.4; charset=utf-8"
 
-// maxLine is the maximum length of a line, which holds at most some dozens of labels.
+// maxLine is the maximum length of a line. Lines hold at most some dozens of labels.
 const maxLine = 64 << 10
 
 // Sample is one line of a page: a name, labels, a value, and a timestamp if there is one. A Sample is valid until the next line is read.
@@ -37,7 +37,7 @@ type label struct{ name, nameEnd, value, valueEnd int }
 
 var errSyntax = errors.New("invalid sample")
 
-// Parse reads a line without its end. The line must not be changed as long as the Sample is used.
+// Parse reads a line without the end of line. The line must not be changed as long as the Sample is used.
 func (s *Sample) Parse(line []byte) error {
 	*s = Sample{line: line, labels: s.labels[:0]}
 	i := scanName(line, 0, true)
@@ -129,7 +129,7 @@ func (s *Sample) Line() []byte { return s.line }
 // Name returns the name of the metric.
 func (s *Sample) Name() []byte { return s.line[:s.name] }
 
-// findLabel returns the position of a label in s.labels, -1 if it is missing.
+// findLabel returns the position of a label in s.labels, -1 for a missing label.
 func (s *Sample) findLabel(name string) int {
 	return slices.IndexFunc(s.labels, func(l label) bool { return string(s.line[l.name:l.nameEnd]) == name })
 }
@@ -166,7 +166,7 @@ func (s *Sample) AppendWith(out []byte, name, value string) []byte {
 // Value returns the value.
 func (s *Sample) Value() (float64, error) { return strconv.ParseFloat(string(s.value), 64) }
 
-// Time returns the timestamp, or now if there is none.
+// Time returns the timestamp, or now without a timestamp.
 func (s *Sample) Time(now time.Time) time.Time {
 	if ms, err := strconv.ParseInt(string(s.timestamp), 10, 64); err == nil {
 		return time.UnixMilli(ms)
@@ -177,10 +177,10 @@ func (s *Sample) Time(now time.Time) time.Time {
 // Reader reads the lines of a page.
 type Reader struct {
 	in *bufio.Reader
-	// Invalid counts the lines that were skipped because they are invalid.
+	// Invalid counts the skipped invalid lines.
 	Invalid int
 	sample  Sample
-	// family is the metric of the present HELP and TYPE lines, and header these lines, each with its end.
+	// family is the metric of the present HELP and TYPE lines, and header these lines, each with the end of line.
 	family, header []byte
 }
 
@@ -224,7 +224,7 @@ func (r *Reader) Family() []byte { return r.family }
 // Header returns the HELP and TYPE lines of the metric of the present sample.
 func (r *Reader) Header() []byte { return r.header }
 
-// readComment adds a HELP or TYPE line to the present family, or begins another one.
+// readComment adds a HELP or TYPE line to the present family, or begins another family.
 func (r *Reader) readComment(text []byte) {
 	fields := bytes.Fields(text)
 	if len(fields) < 3 || string(fields[0]) != "#" || string(fields[1]) != "HELP" && string(fields[1]) != "TYPE" {

@@ -54,8 +54,8 @@ func (b *block) appendAs(out []byte, namespace string) []byte {
 	return append(out, b.text[from:]...)
 }
 
-// ReadPage reads the series of the namespaces that keep selects. Series of the node itself, and of containers outside of pods, have no
-// namespace and are dropped.
+// ReadPage reads the series of the namespaces selected by keep. Series of the node, and of containers outside of pods, have no namespace and are
+// dropped.
 func ReadPage(in io.Reader, keep func(namespace string) bool) (*Page, error) {
 	page, reader := &Page{}, NewReader(in)
 	known := map[string]*family{}

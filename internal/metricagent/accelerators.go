@@ -36,7 +36,7 @@ type Accelerators struct {
 type exporters struct {
 	options Accelerators
 	pods    client.Reader
-	// pages are fetched without the token, which is for kubelets.
+	// pages are fetched without the token, because the token is for kubelets.
 	pages *pageCache
 }
 
@@ -75,7 +75,7 @@ func slimExporter(obj any) (any, error) {
 	return obj, nil
 }
 
-// findSources returns the exporters that are ready on the nodes.
+// findSources returns the ready exporters on the nodes.
 func (e *exporters) findSources(ctx context.Context, nodes map[string]bool) ([]source, error) {
 	var pods corev1.PodList
 	if err := e.pods.List(ctx, &pods); err != nil {

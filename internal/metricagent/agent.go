@@ -34,15 +34,15 @@ type agent struct {
 	// accelerators are nil if none are configured.
 	accelerators *exporters
 	log          logr.Logger
-	// failing holds the sources that could not be read the last time.
+	// failing holds the sources whose last read failed.
 	failing sync.Map
-	// answering holds a channel for each tenant, full while as many requests are answered as one tenant may have at once.
+	// answering holds a channel for each tenant. The channel is full at the maximum of concurrent answers to one tenant.
 	answering sync.Map
 }
 
 const groupVersion = "/apis/" + names.MetricsGroup + "/" + names.MetricsVersion
 
-// pageKind is how the pages of one path are read and joined.
+// pageKind has the functions to read and join the pages of one path.
 type pageKind struct {
 	contentType string
 	read        func(io.Reader, func(namespace string) bool) (any, error)
@@ -76,7 +76,7 @@ func (a *agent) newHandler() http.Handler {
 			{Name: "scrape/stats", Kind: "Scrape", Verbs: metav1.Verbs{"get"}},
 		},
 	}))
-	// The aggregator asks for these. It takes the resources from above, and describes none of them.
+	// The aggregator requests these pages. It takes the resources from above, and describes none of them.
 	mux.HandleFunc("GET /openapi/v2", serveJSON(map[string]any{
 		"swagger": "2.0", "info": map[string]string{"title": names.MetricAgent, "version": names.MetricsVersion}, "paths": map[string]any{},
 	}))
@@ -137,7 +137,7 @@ func (a *agent) ofTenant(pages *pageCache, kind pageKind, find func(ctx context.
 // maxAnswers is the number of concurrent answers to one tenant: a tenant that requests without pause leaves time for other tenants.
 const maxAnswers = 2
 
-// enterTenant waits until fewer than maxAnswers requests of the tenant are answered. leave lets the next one in.
+// enterTenant waits until fewer than maxAnswers requests of the tenant are answered. leave lets the next request in.
 func (a *agent) enterTenant(ctx context.Context, tenant string) (leave func(), err error) {
 	room, _ := a.answering.LoadOrStore(tenant, make(chan struct{}, maxAnswers))
 	slots := room.(chan struct{})
@@ -201,7 +201,7 @@ func (a *agent) findNodes(ctx context.Context, namespaces map[string]string) (ma
 	return used, nil
 }
 
-// findKubelets returns a page of the ready ones of the nodes.
+// findKubelets returns a page of each ready node of the given nodes.
 func (a *agent) findKubelets(ctx context.Context, used map[string]bool, path string) ([]source, error) {
 	var nodes corev1.NodeList
 	if err := a.cluster.List(ctx, &nodes, client.UnsafeDisableDeepCopy); err != nil {
@@ -250,7 +250,7 @@ func (a *agent) gatherPages(ctx context.Context, cache *pageCache, sources []sou
 	return pages, nil
 }
 
-// errNoPages is what consumers are told: names and addresses of nodes are not for them.
+// errNoPages is the message for consumers: names and addresses of nodes are not for them.
 var errNoPages = errors.New("no kubelet of the cluster lets its metrics be read; the log of " + names.MetricAgent + " says why")
 
 // keepNamespace returns a function that selects the remote namespaces of all consumers.
@@ -266,7 +266,7 @@ func (a *agent) keepNamespace() func(string) bool {
 	return func(namespace string) bool { return keep[namespace] }
 }
 
-// logChange logs that a source fails, or does no longer.
+// logChange logs that a source fails, or works again.
 func (a *agent) logChange(from source, err error) {
 	if errors.Is(err, context.Canceled) {
 		return

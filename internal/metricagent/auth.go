@@ -67,7 +67,7 @@ func userOf(req *http.Request) user.Info {
 	return who
 }
 
-// isTenant reports whether a user is a virtual kubelet of the consumer: its certificate was signed for a slice of the consumer.
+// isTenant reports whether a user is a virtual kubelet of the consumer: the certificate was signed for a slice of the consumer.
 func isTenant(who user.Info, consumer string) bool {
 	return consumer != "" && slices.Contains(who.GetGroups(), consumer) && pki.CouldBeOfSlice(who.GetName(), consumer)
 }

@@ -38,7 +38,7 @@ import (
 
 // Options configure the agent.
 type Options struct {
-	// Config reaches the API server, and its credentials the kubelets.
+	// Config is the connection to the API server. Its credentials are also for the kubelets.
 	Config *rest.Config
 	// LiqoNamespace is the namespace of the Service and of the Secret with the certificate.
 	LiqoNamespace string
@@ -60,7 +60,7 @@ type Options struct {
 // scrapeInterval is the minimum time between two requests for one page of one kubelet.
 const scrapeInterval = 10 * time.Second
 
-// CachedObjects restricts the cache of the manager to the objects that the agent reads.
+// CachedObjects restricts the cache of the manager to the objects read by the agent.
 func CachedObjects() map[client.Object]cache.ByObject {
 	return map[client.Object]cache.ByObject{
 		&corev1.Namespace{}: {Label: selectLabel(names.RemoteClusterID, selection.Exists)},
@@ -144,7 +144,7 @@ func (o Options) certificateOptions() servingcert.Options {
 	}
 }
 
-// newAPIService returns an empty APIService. Its Go type would take in the module of the aggregator.
+// newAPIService returns an empty APIService. The Go type would add the module of the aggregator.
 func newAPIService() *unstructured.Unstructured {
 	out := &unstructured.Unstructured{}
 	out.SetGroupVersionKind(schema.GroupVersionKind{Group: "apiregistration.k8s.io", Version: "v1", Kind: "APIService"})
@@ -204,7 +204,7 @@ func (s *server) Start(ctx context.Context) error {
 		Handler:           authenticateRequests(authn, s.agent.newHandler(), s.options.Log),
 		ReadHeaderTimeout: readHeaderTimeout, IdleTimeout: idleTimeout,
 		ReadTimeout: timeout(s.options.ReadTimeout), WriteTimeout: timeout(s.options.WriteTimeout),
-		// Client certificates are verified by the authenticator, which follows the authority of the API server.
+		// The authenticator verifies client certificates, since it follows the authority of the API server.
 		TLSConfig: &tls.Config{MinVersion: tls.VersionTLS12, ClientAuth: tls.RequestClientCert, GetCertificate: s.certificate.GetCertificate},
 		ErrorLog:  log.New(io.Discard, "", 0), // every port scanner would cause a line
 	}

@@ -20,13 +20,13 @@ import (
 const (
 	// fetchTimeout limits how long one node delays an answer.
 	fetchTimeout = 5 * time.Second
-	// maxPage is the maximum size of a page in bytes; one of a thousand pods has some ten MiB.
+	// maxPage is the maximum size of a page in bytes; the page of a thousand pods has some ten MiB.
 	maxPage = 64 << 20
 	// maxFetches is the maximum number of concurrent fetches.
 	maxFetches = 32
 )
 
-// newKubeletClient returns a client with the credentials of this process. It trusts the certificate authority of the cluster.
+// newKubeletClient returns a client with the credentials of this process. The client trusts the certificate authority of the cluster.
 func newKubeletClient(cfg *rest.Config, skipVerify bool) (*http.Client, error) {
 	cfg = rest.CopyConfig(cfg)
 	cfg.TLSClientConfig.ServerName = ""
@@ -43,7 +43,7 @@ func newKubeletClient(cfg *rest.Config, skipVerify bool) (*http.Client, error) {
 
 // source is where a page is fetched from.
 type source struct {
-	// name is that of the node or exporter, for messages.
+	// name is the name of the node or exporter, for messages.
 	name, url string
 }
 
@@ -87,7 +87,7 @@ func (c *pageCache) getPage(ctx context.Context, from source, read func(io.Reade
 	}
 }
 
-// runFetch fetches a page, and drops it after the interval.
+// runFetch fetches a page, and drops the page after the interval.
 func (c *pageCache) runFetch(ctx context.Context, from source, f *fetch, read func(io.Reader) (any, error)) {
 	time.AfterFunc(c.interval, func() {
 		<-f.done

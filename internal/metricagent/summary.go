@@ -11,13 +11,13 @@ import (
 	"maps"
 )
 
-// podStats is the statistics of one pod, as a kubelet gives them.
+// podStats is the statistics of one pod, as reported by a kubelet.
 type podStats struct {
 	ref map[string]string
 	all map[string]json.RawMessage
 }
 
-// readSummary returns the statistics of pods by namespace, without those of the node.
+// readSummary returns the statistics of pods by namespace, without the statistics of the node.
 func readSummary(in io.Reader, keep func(namespace string) bool) (any, error) {
 	var page struct {
 		Pods []map[string]json.RawMessage `json:"pods"`

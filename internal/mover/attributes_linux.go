@@ -83,7 +83,8 @@ func attributesOf(f *os.File) (map[string][]byte, error) {
 	return all, nil
 }
 
-// setMetadata gives a file the owner, permissions, attributes and time of its entry. Owner before permissions: a new owner clears some.
+// setMetadata gives a file the owner, permissions, attributes and time of the entry. The owner comes before permissions: a new owner clears some
+// permissions.
 func setMetadata(root *os.Root, e *entry) error {
 	path := string(e.Path)
 	if err := root.Lchown(path, int(e.UID), int(e.GID)); err != nil {
@@ -137,7 +138,7 @@ func setAttributes(root *os.Root, e *entry) error {
 	return nil
 }
 
-// sameMetadata returns why a file is not as its entry says.
+// sameMetadata returns why a file differs from the entry.
 func sameMetadata(root *os.Root, e *entry) error {
 	path := string(e.Path)
 	info, err := root.Lstat(path)

@@ -30,7 +30,7 @@ const (
 	idleTimeout = time.Minute
 	// acceptDelay follows an error of accept, such as too many open files.
 	acceptDelay = 100 * time.Millisecond
-	// parallelHandshakes bounds what unauthenticated clients can occupy.
+	// parallelHandshakes bounds the resources of unauthenticated clients.
 	parallelHandshakes = 16
 )
 
@@ -74,7 +74,7 @@ func (l Link) openConnections(ctx context.Context) (connectFunc, error) {
 	}, nil
 }
 
-// acceptAll passes on the connections that authenticate, until ctx ends and closes the listener.
+// acceptAll passes on the authenticated connections, until ctx ends and closes the listener.
 func acceptAll(ctx context.Context, listener net.Listener, config *tls.Config, accepted chan<- net.Conn) {
 	handshakes := semaphore.NewWeighted(parallelHandshakes)
 	for handshakes.Acquire(ctx, 1) == nil {
@@ -82,7 +82,7 @@ func acceptAll(ctx context.Context, listener net.Listener, config *tls.Config, a
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // too many open files, or a client that is gone already
+		if err != nil { // too many open files, or a client is gone already
 			handshakes.Release(1)
 			waitFor(ctx, acceptDelay)
 			continue
@@ -106,10 +106,10 @@ func acceptAll(ctx context.Context, listener net.Listener, config *tls.Config, a
 	}
 }
 
-// idleConn is a connection that ends when nothing arrives for idleTimeout while a read waits.
+// idleConn is a connection that ends if no data arrives for idleTimeout while a read waits.
 type idleConn struct{ net.Conn }
 
-// Read reads what arrives in time.
+// Read reads the data that arrives in time.
 func (c *idleConn) Read(p []byte) (int, error) {
 	if err := c.SetReadDeadline(time.Now().Add(idleTimeout)); err != nil {
 		return 0, err

@@ -33,7 +33,7 @@ type entry struct {
 	Names uint64 `json:"names,omitempty"`
 	// SameAs is the first path of a file with several names. Such an entry has no content.
 	SameAs []byte `json:"sameAs,omitempty"`
-	// Target is that of a symbolic link.
+	// Target is the target of a symbolic link.
 	Target     []byte            `json:"target,omitempty"`
 	Attributes map[string][]byte `json:"attributes,omitempty"`
 	// Sum is the SHA-256 of the content, in the manifest to verify.
@@ -78,7 +78,7 @@ func (e *entry) checkEntry(previous string) error {
 	return nil
 }
 
-// hasContent reports whether the entry is a regular file under its first name.
+// hasContent reports whether the entry is a regular file under the first name.
 func (e *entry) hasContent() bool { return e.Mode.IsRegular() && len(e.SameAs) == 0 }
 
 // comparePaths orders paths as walkTree visits them.
@@ -94,7 +94,7 @@ func comparePaths(a, b string) int {
 	return strings.Compare(strings.ReplaceAll(a, "/", "\x00"), strings.ReplaceAll(b, "/", "\x00"))
 }
 
-// node is a file that walkTree visits.
+// node is a file visited by walkTree.
 type node struct {
 	path string
 	info fs.FileInfo
@@ -103,10 +103,10 @@ type node struct {
 	name   string
 }
 
-// statOf returns what os.FileInfo leaves out.
+// statOf returns the fields missing in os.FileInfo.
 func (n node) statOf() *syscall.Stat_t { return n.info.Sys().(*syscall.Stat_t) }
 
-// walkTree visits all files of a volume in the order of comparePaths: folders before their content. What disappears meanwhile is left out.
+// walkTree visits all files of a volume in the order of comparePaths: folders before their content. Files that disappear meanwhile are left out.
 func walkTree(root *os.Root) iter.Seq2[node, error] {
 	return func(yield func(node, error) bool) { visitTree(node{path: ".", folder: root, name: "."}, yield) }
 }
@@ -168,7 +168,7 @@ func (n node) openFolder() (folder *os.Root, names []string, err error) {
 	return folder, names, nil
 }
 
-// newEntry returns the entry of a file without its checksum.
+// newEntry returns the entry of a file without the checksum.
 func newEntry(n node) (*entry, error) {
 	stat := n.statOf()
 	e := &entry{Path: []byte(n.path), Mode: n.info.Mode(), UID: stat.Uid, GID: stat.Gid, MTime: n.info.ModTime().UnixNano()}
@@ -253,7 +253,7 @@ func readManifest(from io.Reader, started func(totals) error) iter.Seq2[*entry, 
 	}
 }
 
-// sourceError is what the source reports. A retry will not help.
+// sourceError is a reported error of the source. A retry will not help.
 type sourceError struct{ message string }
 
 func (e *sourceError) Error() string { return "the source: " + e.message }

@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// rateWindow is the number of seconds over which the rate is measured.
+// rateWindow is the number of seconds for the measurement of the rate.
 const rateWindow = 10
 
-// meter counts what a target has done.
+// meter counts the work of a target.
 type meter struct {
 	phase                                      atomic.Value // string
 	files, totalFiles, bytes, totalBytes, rate atomic.Int64
 	// transferred counts the received bytes, and shows progress over several attempts.
 	transferred atomic.Int64
-	// charged is what the limit counts in this attempt.
+	// charged counts the bytes for the limit in this attempt.
 	charged atomic.Int64
 }
 

@@ -43,7 +43,7 @@ type Progress struct {
 	Rate int64 `json:"rate"`
 }
 
-// TimeLeft returns the time until the phase is complete, 0 if it is unknown.
+// TimeLeft returns the time until the phase is complete, 0 if unknown.
 func (p Progress) TimeLeft() time.Duration {
 	if p.Rate <= 0 {
 		return 0

@@ -30,7 +30,7 @@ const (
 	largestRequest         = 8 << 20
 )
 
-// SourceOptions say what is served.
+// SourceOptions configure a source.
 type SourceOptions struct {
 	// Folder is where the volume is mounted.
 	Folder string
@@ -184,7 +184,7 @@ func (s *source) computeTotals(w activeWriter) (*totals, error) {
 	return sums, nil
 }
 
-// sumOf returns the checksum of a file, computed when it was sent or now.
+// sumOf returns the checksum of a file, computed at its sending or now.
 func (s *source) sumOf(ctx context.Context, w activeWriter, e *entry) ([]byte, error) {
 	s.mu.Lock()
 	sum := s.sums[string(e.Path)]

@@ -35,7 +35,7 @@ const (
 	costOfFile = 1 << 10
 )
 
-// TargetOptions say what is copied to where.
+// TargetOptions configure a target.
 type TargetOptions struct {
 	// Folder is where the volume is mounted.
 	Folder string
@@ -97,7 +97,7 @@ func Fetch(ctx context.Context, o TargetOptions) (Progress, error) {
 	return t.meter.currentProgress(), nil
 }
 
-// syncVolume writes what the kernel still caches.
+// syncVolume writes the data cached by the kernel.
 func syncVolume(root *os.Root) error {
 	f, err := root.Open(".")
 	if err != nil {
@@ -184,7 +184,7 @@ func (t *target) sendRequest(ctx context.Context, method, path string, content [
 	return nil, &sourceError{strings.TrimSpace(string(text))}
 }
 
-// job is a file of which content is missing.
+// job is a file with missing content.
 type job struct {
 	*entry
 	offset int64
@@ -334,7 +334,7 @@ func (t *target) ensureFile(e *entry, info fs.FileInfo) (offset int64, err error
 	return 0, f.Close()
 }
 
-// usedBy returns the size of a file without its holes.
+// usedBy returns the size of a file without the holes.
 func usedBy(info fs.FileInfo) int64 {
 	return min(info.Size(), (node{info: info}).statOf().Blocks*512)
 }
@@ -495,7 +495,7 @@ func (r *endingReader) Read(p []byte) (int, error) {
 	return r.Reader.Read(p)
 }
 
-// pruner removes from a volume what the manifest does not have. Both are walked in the same order.
+// pruner removes from a volume all files that are missing in the manifest. Both are walked in the same order.
 type pruner struct {
 	root    *os.Root
 	next    func() (node, error, bool)

@@ -15,7 +15,7 @@ const (
 	ConnectionCheckPort = 12345
 	// ReplicaPort is the UDP port of the messages between replicas of a gateway.
 	ReplicaPort = 12346
-	// DefaultMTU is the MTU in bytes of tunnels of gateways that request none.
+	// DefaultMTU is the MTU in bytes of tunnels without a requested MTU.
 	DefaultMTU = 1340
 	// MinMTU and MaxMTU limit the MTU of a tunnel in bytes: the minimum of IPv4 (RFC 791), and the largest packet less the 80 bytes added by
 	// WireGuard and IPv6 (https://www.wireguard.com/papers/wireguard.pdf, 5.4.6).
@@ -23,13 +23,14 @@ const (
 	MaxMTU = 65535 - 80
 )
 
-// HostUnreachable on an IP excludes its address from translation: true.
+// HostUnreachable on an IP excludes the address from translation: true.
 const HostUnreachable = "networking.liqo.io/host-unreachable"
 
-// ReachableFromPeers labels, by the value true, namespaces and pods that peers reach where they reach offloaded pods only.
+// ReachableFromPeers labels, by the value true, namespaces and pods that peers reach. It matters in clusters where peers otherwise reach offloaded
+// pods only.
 const ReachableFromPeers = "networking.liqo.io/reachable-from-peers"
 
-// Labels that select the targets of a RouteConfiguration or FirewallConfiguration.
+// Labels for the selection of the targets of a RouteConfiguration or FirewallConfiguration.
 const (
 	RouteCategory       = "networking.liqo.io/route-category"
 	RouteSubcategory    = "networking.liqo.io/route-subcategory"

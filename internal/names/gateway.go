@@ -40,7 +40,7 @@ func Gateway(gateway string) string { return Join("gw", gateway) }
 // GatewayReplica names a binding created by an earlier version, for patching pods.
 func GatewayReplica(gateway string) string { return Join("gateway-replica", gateway) }
 
-// GatewayLease names the Role for the Lease of a gateway with several replicas, and its binding.
+// GatewayLease names the Role for the Lease of a gateway with several replicas, and the binding of the Role.
 func GatewayLease(gateway string) string { return Join("gateway-lease", gateway) }
 
 // GatewayKeys names the binding that lets the controller-manager manage the key Secret of a gateway.

@@ -37,14 +37,14 @@ const (
 	TenantCertificateFor = "liqo.io/tenant-certificate-for"
 	// Version annotates the copy of a NamespaceMap with the consumer's version of Liqo.
 	Version = "liqo.io/version"
-	// Capabilities annotates the copy of a NamespaceMap with the features of that version relevant for a peer, comma-separated.
+	// Capabilities annotates the copy of a NamespaceMap with the features of the writer's version that matter to a peer, comma-separated.
 	Capabilities = "liqo.io/capabilities"
 	// FollowedOffer annotates an Identity with the hash of the last adopted offer of the provider, and with the time at which an offer last changed
 	// the Identity.
 	FollowedOffer = "liqo.io/followed-offer"
 	// PeeringUser is on the objects of a peering user: the bindings, and the certificate request.
 	PeeringUser = "liqo.io/peering-user-name"
-	// CreatorUser is the escaped name of the user that created a ShadowPod.
+	// CreatorUser is the escaped name of the creator of a ShadowPod.
 	CreatorUser = "liqo.io/creator-user"
 	// CertificateFor annotates CertificateSigningRequests for peers with the <namespace>/<name> of the ResourceSlice.
 	CertificateFor = "liqo.io/certificate-for"
@@ -61,7 +61,7 @@ const (
 	CreateVirtualNode = "liqo.io/create-virtual-node"
 	// Cordon annotates a replicated ResourceSlice that must not start new pods.
 	Cordon = "liqo.io/cordon"
-	// PermanentlyUnreachable annotates a ForeignCluster that will never come back.
+	// PermanentlyUnreachable annotates a ForeignCluster that is gone for good.
 	PermanentlyUnreachable = "liqo.io/foreign-cluster-permanently-unreachable"
 	// Preinstalled annotates objects of the installation.
 	Preinstalled = "liqo.io/preinstalled"
@@ -85,7 +85,7 @@ const (
 	KubernetesMinor = "liqo.io/kubernetes-minor"
 	// Withdrawn annotates a VirtualNode with the reason why the provider denies the ResourceSlice, or why the versions are incompatible.
 	Withdrawn = "liqo.io/withdrawn"
-	// AppliedTaints annotates a virtual node with our taints, to remove those no longer wanted.
+	// AppliedTaints annotates a virtual node with our taints, to remove taints no longer wanted.
 	AppliedTaints = "liqo.io/applied-taints"
 	// VirtualNode is the VirtualNode's name, on the virtual kubelet's Deployment and pods.
 	VirtualNode = "liqo.io/virtual-node"
@@ -118,17 +118,18 @@ const (
 	// RoleTolerations annotates a ShadowPod with tolerations for nodes with a role, in JSON: the pod gets the tolerations if the provider permits
 	// them.
 	RoleTolerations = "offloading.liqo.io/role-tolerations"
-	// APIServerRoute annotates a ShadowPod whose pod reaches the consumer's API server with the route to it: see translate.APIServerRoute.
+	// APIServerRoute annotates a ShadowPod whose pod reaches the consumer's API server with the route to the API server: see
+	// translate.APIServerRoute.
 	APIServerRoute = "offloading.liqo.io/api-server"
 	// ServiceAccountName labels a Secret with tokens with their service account.
 	ServiceAccountName = "offloading.liqo.io/service-account-name"
-	// TokenPodName, TokenPodUID and TokenExpiration annotate a Secret with tokens with the pod to which they are bound, and the first expiry;
-	// TokenRenewal with the time of renewal.
+	// TokenPodName, TokenPodUID and TokenExpiration annotate a Secret with tokens with the pod of the tokens, and the first expiry; TokenRenewal with
+	// the time of renewal.
 	TokenPodName    = "offloading.liqo.io/service-account-for-pod-name"
 	TokenPodUID     = "offloading.liqo.io/service-account-for-pod-uid"
 	TokenExpiration = "offloading.liqo.io/service-account-expiration"
 	TokenRenewal    = "offloading.liqo.io/service-account-renewal"
-	// StorageAvailable is true on virtual nodes whose provider offers storage classes, and false on others.
+	// StorageAvailable is true on virtual nodes whose provider offers storage classes, and false on the rest.
 	StorageAvailable = "storage.liqo.io/available"
 	// StorageProvisioner labels the namespaces of real claims, and the virtual volumes, with "true".
 	StorageProvisioner = "liqo.io/storage-provisioner"
@@ -139,12 +140,12 @@ const (
 	RemoteClaim = "storage.liqo.io/remote-claim"
 	// VirtualVolume annotates a claim in a provider with the consumer's virtual volume. The claim has the data of the volume.
 	VirtualVolume = "storage.liqo.io/virtual-pv"
-	// ReclaimPolicy annotates the claim behind a virtual volume: if it is Retain, the claim outlives the volume.
+	// ReclaimPolicy annotates the claim behind a virtual volume: with Retain, the claim outlives the volume.
 	ReclaimPolicy = "storage.liqo.io/reclaim-policy"
 	// MovedClaim labels the objects of a move with the name of the moved claim: the temporary claim with its pods and Secrets, and both volumes while
 	// the claims are switched. These volumes are retained, but their data is not to outlive the claims.
 	MovedClaim = "storage.liqo.io/moved-claim"
-	// ClaimProvisioned is a condition of claims whose data is in a provider: True once the provider had a volume for it.
+	// ClaimProvisioned is a condition of claims whose data is in a provider: True once the provider had a volume for the claim.
 	ClaimProvisioned = "storage.liqo.io/Provisioned"
 	// RemoteStorageClass and RemoteAccessModes annotate a claim with its class and access modes in the provider; the class also annotates the virtual
 	// volume.
@@ -155,7 +156,7 @@ const (
 	ManagedByNamespaceMap = "liqo.io/managed-by-namespace-map"
 	// DefaultLimits annotates a remote namespace with the state of its default ResourceQuota and LimitRange.
 	DefaultLimits = "liqo.io/default-limits"
-	// DefaultLimitsPending and DefaultLimitsCreated are its values. Once created, the limits belong to the administrator.
+	// DefaultLimitsPending and DefaultLimitsCreated are the values of DefaultLimits. Once created, the limits belong to the administrator.
 	DefaultLimitsPending = "pending"
 	DefaultLimitsCreated = "created"
 	// OriginalName annotates a remote namespace with its name in the consumer.
@@ -168,7 +169,7 @@ const (
 	ImposedAffinity = "liqo.io/imposed-affinity"
 	SkipReflection  = "liqo.io/skip-reflection"
 	AllowReflection = "liqo.io/allow-reflection"
-	// ForceRemoteNodePort annotates a Service that has the same node ports in the provider.
+	// ForceRemoteNodePort annotates a Service with the same node ports in the provider.
 	ForceRemoteNodePort = "liqo.io/force-remote-node-port"
 	// UseDirectConnections annotates a Service whose pods in two providers reach each other without the consumer: true.
 	UseDirectConnections = "liqo.io/use-direct-connections"
@@ -177,9 +178,9 @@ const (
 	DirectConnections = "liqo.io/direct-connections-data"
 	// EndpointSliceManager is the value of the label endpointslice.kubernetes.io/managed-by on reflected slices.
 	EndpointSliceManager = "endpointslice.reflection.liqo.io"
-	// IPEndpointSliceManager is that value on the slice of the Service of an IP.
+	// IPEndpointSliceManager is the same value on the slice of the Service of an IP.
 	IPEndpointSliceManager = "ip.ipam.liqo.io"
-	// GatewayEndpointSliceManager is that value on the slice of the Service of a gateway with several replicas.
+	// GatewayEndpointSliceManager is the same value on the slice of the Service of a gateway with several replicas.
 	GatewayEndpointSliceManager = "gateway.networking.liqo.io"
 	// APIServerSupport annotates a pod: remote or disabled.
 	APIServerSupport         = "liqo.io/api-server-support"
@@ -257,14 +258,14 @@ const (
 const (
 	FabricDevice = "liqo.fabric"
 	TunnelDevice = "liqo-tunnel"
-	// A veth pair by which nodes probe peers along the path of pods.
+	// A veth pair. Nodes probe peers by the pair along the path of pods.
 	ProbeDevice = "liqo.probe"
 	EchoDevice  = "liqo.echo"
 )
 
 // Finalizers.
 const (
-	// NetworkFinalizer delays the deletion of a Network until no IP has an address of it.
+	// NetworkFinalizer delays the deletion of a Network while an IP has an address of the Network.
 	NetworkFinalizer          = "network.ipam.liqo.io/finalizer"
 	ReplicatorSecretFinalizer = "crdreplicator.liqo.io/operator"
 	ReplicatorFinalizer       = "crdreplicator.liqo.io/resource"
@@ -317,41 +318,41 @@ const (
 	MetricsVersion      = "v1beta1"
 	MetricsAPIService   = MetricsVersion + "." + MetricsGroup
 	APIServerService    = "kubernetes"         // in the namespace default
-	APIServerProxyIP    = "api-server-proxy"   // the IP of the proxy through which peers reach the API server
-	ProxyService        = "liqo-proxy"         // the Service of that proxy
-	APIServerHost       = "kubernetes.default" // that Service's DNS name for offloaded pods
+	APIServerProxyIP    = "api-server-proxy"   // the IP of the proxy between peers and the API server
+	ProxyService        = "liqo-proxy"         // the Service of the proxy
+	APIServerHost       = "kubernetes.default" // the DNS name of the API server's Service for offloaded pods
 	VkOptionsTemplate   = "virtual-kubelet-default"
 	RuntimeClass        = "liqo"
 	NamespaceOffloading = "offloading"
 	IPAMLease           = "liqo-ipam" // Lease that serialises allocations
 	StorageClass        = "liqo"
-	StorageProvider     = "liqo.io/storage" // the provisioner of that class
+	StorageProvider     = "liqo.io/storage" // the provisioner of the storage class
 	StorageNamespace    = "liqo-storage"
 	KubeconfigKey       = "kubeconfig"
-	// ControlPlaneCertificate is the Secret with the control-plane certificate of a consumer, in its tenant namespace.
+	// ControlPlaneCertificate is the Secret with the control-plane certificate of a consumer, in the tenant namespace.
 	ControlPlaneCertificate = "liqo-remote-certificate"
 	// ControlPlaneGroup is the organisation of control-plane certificates.
 	ControlPlaneGroup = "liqo.io"
 )
 
-// ClusterRoles of peers, and those of our own processes bound per namespace.
+// ClusterRoles of peers, and ClusterRoles of our own processes bound per namespace.
 const (
 	RoleRemoteControlPlane       = "liqo-remote-controlplane"
 	RoleVirtualKubeletRemote     = "liqo-virtual-kubelet-remote"
 	RoleVirtualKubeletRemoteWide = "liqo-virtual-kubelet-remote-clusterwide"
 	RoleVirtualKubeletLocal      = "liqo-virtual-kubelet-local"
-	// RoleVirtualKubeletNamespace is bound to a virtual kubelet in each namespace it serves.
+	// RoleVirtualKubeletNamespace is bound to a virtual kubelet in each served namespace.
 	RoleVirtualKubeletNamespace = "liqo-virtual-kubelet-local-namespace"
 	// RoleTenantSecrets lets the controller-manager manage Secrets, Leases and disruption budgets of one tenant namespace.
 	RoleTenantSecrets = "liqo-tenant-secrets"
 	// RoleTenantReplication lets the replicator manage the replicated kinds in one tenant namespace.
 	RoleTenantReplication = "liqo-tenant-replication"
-	// RolePeeringUser has the permissions of a peering user in the tenant namespace of its cluster.
+	// RolePeeringUser has the permissions of a peering user in the tenant namespace of the user's cluster.
 	RolePeeringUser = "liqo-peering-user-tenant-ns"
 )
 
-// ComponentPeeringUser is the value of AppComponent on the roles of peering users, and PeeringUsersPolicy is the admission policy that
-// restricts peering users to these.
+// ComponentPeeringUser is the value of AppComponent on the roles of peering users, and PeeringUsersPolicy is the admission policy that restricts
+// peering users to these roles.
 const (
 	ComponentPeeringUser = "peering-user"
 	PeeringUsersPolicy   = "liqo-peering-users"
@@ -389,7 +390,7 @@ const (
 // NetworkStatePath is where agents of nodes and gateways serve their state in the kernel, beside their metrics.
 const NetworkStatePath = "/debug/network"
 
-// ProbePath is where agents of nodes and gateways send probes to their peers on request, and say which were answered.
+// ProbePath is the path at which agents of nodes and gateways send probes to their peers on request, and report the answers.
 const ProbePath = "/debug/probe"
 
 // Ports opened by our processes.

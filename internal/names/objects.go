@@ -65,7 +65,7 @@ func RootCA(consumer string) string {
 	return "kube-root-ca.crt." + head
 }
 
-// PeeringUserName names a peering user of a consumer, and the request for its certificate. The user name in the certificate is longer.
+// PeeringUserName names a peering user of a consumer, and the user's certificate request. The user name in the certificate is longer.
 func PeeringUserName(consumer string) string { return "liqo-peer-user-" + consumer }
 
 // PeerKeysSecret names the Secret with this cluster's key pair for one peer only.
@@ -90,8 +90,8 @@ func ConfigurationNetwork(configuration, which, cidr string) string {
 	return Join(configuration, which, strings.NewReplacer(".", "-", "/", "-", ":", "-").Replace(cidr))
 }
 
-// UnknownSource names the IP of the address used by a peer as the source of traffic without an address known here.
+// UnknownSource names the IP of the source address that a peer uses for traffic without a known address.
 func UnknownSource(configuration string) string { return Join(configuration, "unknown-source") }
 
-// DefaultTenantNamespace names the tenant namespace of a peer, unless another one was created.
+// DefaultTenantNamespace names the tenant namespace of a peer, unless another was created.
 func DefaultTenantNamespace(peer string) string { return Join("liqo-tenant", peer) }

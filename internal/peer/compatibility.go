@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// This file has the capabilities of this build that matter to peers, and the rules for compatible versions of Liqo.
+// This file has the capabilities of this build for peers, and the rules for compatible versions of Liqo.
 
 package peer
 
@@ -21,16 +21,16 @@ const (
 	// OfferedRenewals: a Renew of a control plane has no request, and the answer is the last certificate of the Tenant. The original
 	// signs the request in a Renew.
 	OfferedRenewals = "offered-renewals"
-	// MovingGateways: the peer may read the gateways that lead to the peer, and update the server addresses of clients.
+	// MovingGateways: the peer may read the gateways to the peer, and update the server addresses of clients.
 	MovingGateways = "moving-gateways"
 	// DirectConnections: an endpoint names its cluster. The provider maps only endpoints of other clusters by its own networks. Builds without this
 	// capability map the addresses of all endpoints.
 	DirectConnections = "direct-connections"
 	// GivenGracePeriods: the peer may delete its pods in this cluster, and thereby end the pods with a different grace period.
 	GivenGracePeriods = "given-grace-periods"
-	// NetworkPolicies: the provider takes copies of NetworkPolicies, and tells the consumer how it translates the networks of the consumer.
+	// NetworkPolicies: the provider takes copies of NetworkPolicies, and reports its translation of the consumer's networks to the consumer.
 	NetworkPolicies = "network-policies"
-	// EnforcedNetworkPolicies: the CNI plugin of the provider enforces them. It is no capability of a build.
+	// EnforcedNetworkPolicies: the CNI plugin of the provider enforces them. This is no capability of a build.
 	EnforcedNetworkPolicies = "enforced-network-policies"
 )
 
@@ -61,7 +61,7 @@ func JoinCapabilities(capabilities []string) string { return strings.Join(capabi
 // SplitCapabilities is the reverse of Joined.
 func SplitCapabilities(reported string) []string { return strings.Split(reported, ",") }
 
-// SanitizeCapabilities returns the valid capabilities that a peer reports, without duplicates. Some may be unknown to this build.
+// SanitizeCapabilities returns the valid capabilities reported by a peer, without duplicates. Some may be unknown to this build.
 func SanitizeCapabilities(reported []string) []string {
 	var out []string
 	for _, name := range reported {
@@ -83,8 +83,8 @@ const (
 	PeerTooNew Gap = "PeerTooNew"
 )
 
-// VersionGap returns the gap between the own version and a peer's. Versions of the same or an adjacent minor version are compatible. A
-// missing version or one of a build between releases is not compared.
+// VersionGap returns the gap between the own version and a peer's. Versions of the same or an adjacent minor version are compatible. A missing
+// version or the version of a build between releases is not compared.
 func VersionGap(own, peer string) Gap {
 	ours, err := version.ParseSemantic(own)
 	if err != nil {

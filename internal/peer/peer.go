@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package peer maps objects and namespaces to the cluster that they belong to.
+// Package peer maps objects and namespaces to their cluster.
 package peer
 
 import (
@@ -72,7 +72,7 @@ func Trouble(fc *liqov1beta1.ForeignCluster) string {
 	return ""
 }
 
-// Misbehaviour returns the condition of a peer that exceeds a limit of the crd-replicator, nil for none. The observations of a virtual kubelet are a
+// Misbehaviour returns the condition of a peer that exceeds a limit of the crd-replicator, nil for none. Observations of a virtual kubelet are a
 // condition of the module offloading.
 func Misbehaviour(fc *liqov1beta1.ForeignCluster) *liqov1beta1.Condition {
 	for i := range fc.Status.Conditions {
@@ -213,8 +213,8 @@ func Key(ctx context.Context, c client.Reader, liqoNamespace string, provider li
 	return key, nil
 }
 
-// VersionRefused returns the condition of a peer whose version is incompatible with this cluster's, nil if compatible.
-// Existing offloading and connections continue, and new ones are not started.
+// VersionRefused returns the condition of a peer whose version is incompatible with this cluster's, nil if compatible. Existing offloading and
+// connections continue, and no new ones are started.
 func VersionRefused(fc *liqov1beta1.ForeignCluster) *liqov1beta1.Condition {
 	all := fc.Status.Modules.Authentication.Conditions
 	i := slices.IndexFunc(all, func(c liqov1beta1.Condition) bool {
@@ -238,7 +238,7 @@ func FindVersionRefused(ctx context.Context, c client.Reader, id liqov1beta1.Clu
 	return VersionRefused(&fc), nil
 }
 
-// Kind is a kind whose objects are replicated to the peer. The replicator adds its finalizer to the objects.
+// Kind is a kind whose objects are replicated to the peer. The replicator adds a finalizer to the objects.
 type Kind struct {
 	schema.GroupVersionKind
 	Plural string

@@ -21,11 +21,11 @@ import (
 	"time"
 )
 
-// Target is an address with the names of the servers expected behind it.
+// Target is an address with the names of the expected servers.
 type Target struct {
 	// At is a host name or address with a port.
 	At string `json:"at"`
-	// Answers are names: each must answer at least once, and no other server may answer.
+	// Answers are names: each server must answer at least once, and no further server may answer.
 	Answers []string `json:"answers"`
 	// Times is the minimum number of answers, to find an unexpected server behind a load balancer.
 	Times int `json:"times,omitempty"`
@@ -246,7 +246,7 @@ func requestAnswer(ctx context.Context, asking *http.Client, at string) (string,
 	return string(name), nil
 }
 
-// plainError returns a network error without the URL, which the reader knows.
+// plainError returns a network error without the URL, since the reader knows the URL.
 func plainError(err error) error {
 	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
 		return errSilent

@@ -10,7 +10,7 @@ import (
 	"strings"
 )
 
-// Results are the results of a list of targets, short enough for the termination message of a container, which is readable by every reader of
+// Results are the results of a list of targets, short enough for the termination message of a container. The message is readable by every reader of
 // the Pod.
 type Results struct {
 	// Marks has one character per target: a dot if reached, an x if not, a dash if not tried for lack of time.

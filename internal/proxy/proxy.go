@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package proxy is an HTTP CONNECT proxy to the API server of this cluster only: the requested host is validated, but the connection always
-// goes to the API server. The content is TLS between client and API server, which authenticates the client.
+// Package proxy is an HTTP CONNECT proxy to the API server of this cluster only: the requested host is validated, but the connection always goes to
+// the API server. The content is TLS between client and API server. The API server authenticates the client.
 package proxy
 
 import (
@@ -58,7 +58,7 @@ type Proxy struct {
 // keepAlive detects a dead client or API server after 90 seconds.
 var keepAlive = net.KeepAliveConfig{Enable: true, Idle: 30 * time.Second, Interval: 10 * time.Second, Count: 6}
 
-// largestHead is the limit of a request's head in bytes: larger than that of any Kubernetes client.
+// largestHead is the limit of a request's head in bytes, larger than the head of any Kubernetes client.
 const largestHead = 8 << 10
 
 // New returns a proxy.
@@ -162,7 +162,7 @@ func (p *Proxy) trackClient(c net.Conn, state http.ConnState) {
 	case http.StateNew:
 		if !p.limit.acquireSlot(c.RemoteAddr()) {
 			p.metrics.countResult(resultFull)
-			_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // fits the empty send buffer, so the write does not block
+			_ = c.SetWriteDeadline(time.Now().Add(time.Second)) // fits the empty send buffer: the write does not block
 			_, _ = io.WriteString(c, full)
 			_ = c.Close()
 		}
@@ -228,7 +228,7 @@ func (p *Proxy) logRecovery() {
 	}
 }
 
-// connectionLimit limits the number of clients. Each address may use half of the limit, so a greedy client leaves the rest free.
+// connectionLimit limits the number of clients. Each address may use half of the limit: a greedy client leaves the rest free.
 type connectionLimit struct {
 	most int
 

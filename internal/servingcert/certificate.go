@@ -21,7 +21,7 @@ import (
 	"time"
 )
 
-// Keys of the certificate Secret, which all replicas share.
+// Keys of the certificate Secret, shared by all replicas.
 const (
 	keyAuthorities  = "ca"     // CA certificates, PEM, the newest first
 	keyAuthorityKey = "ca.key" // private key of the newest CA certificate, PEM
@@ -193,7 +193,7 @@ func signedBy(leaf, authority *x509.Certificate) bool {
 	return bytes.Equal(leaf.RawIssuer, authority.RawSubject) && leaf.CheckSignatureFrom(authority) == nil
 }
 
-// isUsable reports whether the keyring has an unexpired CA certificate with its key, and a serving certificate.
+// isUsable reports whether the keyring has an unexpired CA certificate with key, and a serving certificate.
 func (k *servingCertificates) isUsable(now time.Time) bool {
 	return k != nil && k.leaf != nil && len(k.authorities) > 0 && k.authorityKey != nil && !isExpired(now)(k.authorities[0])
 }

@@ -38,7 +38,7 @@ import (
 type Options struct {
 	// Name of the controller and of the readiness check.
 	Name string
-	// Secret is the name, the namespace, and the least labels and annotations of the Secret that all replicas share.
+	// Secret is the name, the namespace, and the least labels and annotations of the Secret shared by all replicas.
 	Secret metav1.ObjectMeta
 	// Hosts are the names and addresses of the process for callers; the first is also the common name.
 	Hosts []string
@@ -53,14 +53,14 @@ type Options struct {
 	Clock func() time.Time
 }
 
-// Trusting is an object with CA bundles. An object that does not exist needs none.
+// Trusting is an object with CA bundles. A missing object needs none.
 type Trusting struct {
-	// Kind is an empty object of the kind, and Name that of the object.
+	// Kind is an empty object of the kind, and Name the name of the object.
 	Kind client.Object
 	Name string
 	// Label, if any, must be "true" on the object.
 	Label string
-	// Bundles returns all CA bundles of an object of that kind, and SetBundle replaces them.
+	// Bundles returns all CA bundles of an object of the kind, and SetBundle replaces them.
 	Bundles   func(client.Object) [][]byte
 	SetBundle func(client.Object, []byte)
 }
@@ -260,8 +260,8 @@ func (r *certificateRotation) storeKeyring(ctx context.Context, secret *corev1.S
 	return nil
 }
 
-// shownLongEnough reports whether every API server can be expected to trust the newest CA certificate: all trusting
-// objects have contained it for the settling time.
+// shownLongEnough reports whether every API server can be expected to trust the newest CA certificate: all trusting objects have contained the
+// certificate for the settling time.
 func (r *certificateRotation) shownLongEnough(now time.Time, current *servingCertificates, trusting []trustingObject) bool {
 	if current == nil || len(current.authorities) == 0 {
 		return false
@@ -294,7 +294,7 @@ func (r *certificateRotation) waitTime(k *servingCertificates) time.Duration {
 
 const minWait = 20 * time.Millisecond
 
-// gatherTrusting returns the trusting objects that exist.
+// gatherTrusting returns the existing trusting objects.
 func (r *certificateRotation) gatherTrusting(ctx context.Context) ([]trustingObject, error) {
 	var out []trustingObject
 	for _, t := range r.trusting {
@@ -320,7 +320,7 @@ func (t trustingObject) trustsAuthority(authority []byte) bool {
 	return !slices.ContainsFunc(t.Bundles(t.object), func(b []byte) bool { return !bytes.Contains(b, authority) })
 }
 
-// writeBundle writes the CA bundle to an object with a different one.
+// writeBundle writes the CA bundle to an object with a different bundle.
 func (t trustingObject) writeBundle(ctx context.Context, c client.Client, bundle []byte) error {
 	if !slices.ContainsFunc(t.Bundles(t.object), func(b []byte) bool { return !bytes.Equal(b, bundle) }) {
 		return nil

@@ -40,14 +40,15 @@ const (
 	reasonResize     = "VolumeResizeFailed"
 )
 
-// bindingInputs are what the binding of a claim depends on. Absent objects are nil.
+// bindingInputs are the inputs of the binding of a claim. Absent objects are nil.
 type bindingInputs struct {
 	claim *corev1.PersistentVolumeClaim
 	class *storagev1.StorageClass
 	// node is the selected node, and virtualNode the VirtualNode of a virtual node.
 	node        *corev1.Node
 	virtualNode *offv1beta1.VirtualNode
-	// mapped reports whether the provider of that has, or is asked for, a remote namespace; offloaded whether the namespace is offloaded at all.
+	// mapped reports whether the provider of virtualNode has a remote namespace, or is asked for one; offloaded reports whether the namespace is
+	// offloaded at all.
 	mapped, offloaded bool
 	// real is the real claim, and realVolume the volume of a bound real claim.
 	real       *corev1.PersistentVolumeClaim
@@ -62,17 +63,17 @@ type bindingInputs struct {
 
 // binding is the action for an unbound claim: at most one field is set.
 type binding struct {
-	// volume is the virtual volume to create, which Kubernetes then binds.
+	// volume is the virtual volume to create. Kubernetes then binds the volume.
 	volume *corev1.PersistentVolume
-	// real is the real claim to create, and dropReal is set if the present one is for another node.
+	// real is the real claim to create, and dropReal is set if the present real claim is for another node.
 	real     *corev1.PersistentVolumeClaim
 	dropReal bool
 	// reschedule is why the scheduler has to choose another node.
 	reschedule string
 }
 
-// decideBinding decides about an unbound claim of a class of Liqo. The data is where the first volume is: a real claim that is bound
-// decides, also if another node is selected since.
+// decideBinding decides about an unbound claim of a class of Liqo. The data is where the first volume is: a bound real claim decides, also if another
+// node is selected since.
 func decideBinding(in bindingInputs) (binding, error) {
 	node := in.claim.Annotations[selectedNode]
 	if in.real != nil && in.real.Status.Phase == corev1.ClaimBound {
@@ -162,7 +163,7 @@ func decideRemote(in bindingInputs) (binding, error) {
 	return binding{volume: volume}, nil
 }
 
-// remoteClass returns the class of the claim in the provider: that of the annotation, else the provider's default.
+// remoteClass returns the class of the claim in the provider: from the annotation, else the provider's default.
 func remoteClass(claim *corev1.PersistentVolumeClaim, offered []liqov1beta1.StorageType) (string, error) {
 	wanted := claim.Annotations[names.RemoteStorageClass]
 	if wanted == "" {
@@ -257,7 +258,7 @@ func classOf(claim *corev1.PersistentVolumeClaim) string {
 // isDefaultClass annotates the default StorageClass.
 const isDefaultClass = "storageclass.kubernetes.io/is-default-class"
 
-// chooseRealClass returns the class of real claims: the configured one, else the newest of the cluster's defaults, as Kubernetes chooses.
+// chooseRealClass returns the class of real claims: the configured class, else the newest of the cluster's defaults, as Kubernetes chooses.
 func chooseRealClass(classes []storagev1.StorageClass, configured string) (string, error) {
 	own := func(c storagev1.StorageClass) bool { return c.Provisioner == names.StorageProvider }
 	if configured != "" {

@@ -23,7 +23,7 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// claims binds the virtual claims, and keeps them like what is behind their volumes.
+// claims binds the virtual claims, and keeps them equal to the claims behind their volumes.
 type claims struct {
 	client client.Client
 	// live bypasses the cache, for volumes that are not virtual and for decisions that need current data.
@@ -112,7 +112,7 @@ func (c *claims) gatherMapping(ctx context.Context, in *bindingInputs) error {
 	return err
 }
 
-// getOrNil reads an object, nil if it does not exist.
+// getOrNil reads an object, nil for a missing object.
 func getOrNil[T client.Object](ctx context.Context, from client.Reader, namespace, name string, into T) (T, error) {
 	if err := from.Get(ctx, types.NamespacedName{Namespace: namespace, Name: name}, into); err != nil {
 		var none T
@@ -205,7 +205,7 @@ func (c *claims) unselectNode(ctx context.Context, claim *corev1.PersistentVolum
 	return kube.Invalid(reasonReschedule, errors.New(why))
 }
 
-// dropOrphan deletes a real claim without a virtual volume whose virtual claim was deleted before it was bound.
+// dropOrphan deletes a real claim without a virtual volume, if the virtual claim was deleted before it was bound.
 func (c *claims) dropOrphan(ctx context.Context, real *corev1.PersistentVolumeClaim) error {
 	if real.Annotations[names.ReclaimPolicy] == string(corev1.PersistentVolumeReclaimRetain) || !real.DeletionTimestamp.IsZero() {
 		return nil
@@ -244,7 +244,7 @@ func requestsOfVolume(_ context.Context, obj client.Object) []reconcile.Request 
 	return nil
 }
 
-// waitingClaims returns the claims whose node is selected and that are not bound.
+// waitingClaims returns the unbound claims with a selected node.
 func (c *claims) waitingClaims(ctx context.Context, _ client.Object) []reconcile.Request {
 	var list corev1.PersistentVolumeClaimList
 	if err := c.client.List(ctx, &list, client.UnsafeDisableDeepCopy); err != nil {

@@ -17,7 +17,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// inUse is Kubernetes' finalizer of volumes that a claim is bound to.
+// inUse is Kubernetes' finalizer of bound volumes.
 const inUse = "kubernetes.io/pv-protection"
 
 // volumes deletes released virtual volumes, and the real claims of virtual volumes with data in this cluster. The virtual kubelet deletes the data in
@@ -63,7 +63,7 @@ func (v *volumes) Cleanup(ctx context.Context, volume *corev1.PersistentVolume) 
 	return kube.Wait(0, "the real claim is going")
 }
 
-// requestsOfRealClaim returns the volume that a real claim is behind.
+// requestsOfRealClaim returns the virtual volume of a real claim.
 func (v *volumes) requestsOfRealClaim(_ context.Context, obj client.Object) []reconcile.Request {
 	if obj.GetNamespace() != v.options.Namespace {
 		return nil

@@ -26,7 +26,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Blockers are the objects still in use, which block a removal. Each list is sorted.
+// Blockers are the objects still in use: they block a removal. Each list is sorted.
 type Blockers struct {
 	Networking, Authentication, Offloading []string // cluster IDs of active peerings, by module
 	Namespaces                             []string // offloaded namespaces
@@ -127,7 +127,7 @@ func (in inventory) addPeer(obj client.Object) {
 	}
 }
 
-// addAddress records an address that is still in use (has a finalizer) and is not part of the installation.
+// addAddress records an address outside of the installation that is still in use (has a finalizer).
 func (in inventory) addAddress(kind string, obj client.Object) {
 	preinstalled, marked := obj.GetAnnotations()[names.Preinstalled]
 	of := obj.GetLabels()[names.IPType]

@@ -34,7 +34,7 @@ const (
 // groups are the API groups of Liqo, in all versions.
 var groups = []string{"core.liqo.io", "authentication.liqo.io", "offloading.liqo.io", "networking.liqo.io", "ipam.liqo.io"}
 
-// PurgeCRDs deletes the CRDs of Liqo with all objects, and waits. It removes the finalizers itself, because the controllers are gone.
+// PurgeCRDs deletes the CRDs of Liqo with all objects, and waits. It also removes the finalizers, because the controllers are gone.
 func PurgeCRDs(ctx context.Context, c client.WithWatch) error {
 	p := kube.WrapCalls(c, kube.RetryTransient)
 	crds, err := ourCRDs(ctx, p)
@@ -132,13 +132,13 @@ func PurgeNamespaces(ctx context.Context, c client.WithWatch, liqo string) error
 
 var roleBindingKind = rbacv1.SchemeGroupVersion.WithKind("RoleBinding")
 
-// holders are the finalizers of Liqo on objects of other owners.
+// holders are the finalizers of Liqo on objects of foreign owners.
 var holders = map[schema.GroupVersionKind][]string{
 	corev1.SchemeGroupVersion.WithKind("Secret"): {names.ReplicatorSecretFinalizer, names.VirtualNodeFinalizer},
 	roleBindingKind: {names.TenantRightsFinalizer},
 }
 
-// releaseNamespace removes the finalizers of Liqo from objects of other owners in a namespace.
+// releaseNamespace removes the finalizers of Liqo from objects of foreign owners in a namespace.
 func releaseNamespace(ctx context.Context, c client.Client, namespace string) error {
 	for kind, finalizers := range holders {
 		if err := forEach(ctx, c, listOf(kind), func(obj client.Object) error {
@@ -150,7 +150,7 @@ func releaseNamespace(ctx context.Context, c client.Client, namespace string) er
 	return nil
 }
 
-// letGo removes some finalizers from an object and keeps the others.
+// letGo removes some finalizers from an object and keeps the rest.
 func letGo(ctx context.Context, c client.Client, obj client.Object, finalizers ...string) error {
 	before, held := obj.DeepCopyObject().(client.Object), false
 	for _, f := range finalizers {
@@ -185,7 +185,7 @@ func clusterWide() []selection {
 	}
 }
 
-// Purged returns the objects that PurgeCRDs and PurgeNamespaces delete.
+// Purged returns the objects deleted by PurgeCRDs and PurgeNamespaces.
 func Purged(ctx context.Context, c client.Client, liqo string) (all []client.Object, err error) {
 	crds, err := ourCRDs(ctx, c)
 	if err != nil {

@@ -240,7 +240,7 @@ func TraceVacantService(s *Scene, from *End, to string) *Explanation {
 	return newExplanation(name, w)
 }
 
-// addUnasked adds a link for the hops in a cluster that was not asked.
+// addUnasked adds a link for the hops in an unasked cluster.
 func (w *chainWriter) addUnasked(id liqov1beta1.ClusterID, packet string) {
 	w.chain.Links = append(w.chain.Links, Link{Cluster: string(id), Check: Check{Name: "its hops: not asked, see --remote-kubeconfig", Note: packet, Status: Skipped}})
 }
@@ -295,7 +295,7 @@ func (e *End) findPolicies(direction netv1.PolicyType) (all []Finding) {
 	return all
 }
 
-// policyTypes returns the directions that a NetworkPolicy restricts.
+// policyTypes returns the directions restricted by a NetworkPolicy.
 func policyTypes(p *netv1.NetworkPolicy) []netv1.PolicyType {
 	switch {
 	case len(p.Spec.PolicyTypes) > 0:
@@ -437,12 +437,12 @@ func (w *chainWriter) addTunnel(s *Scene, other liqov1beta1.ClusterID) {
 	}
 	w.addLink(s, "the tunnel carries it", noteProbe(note, probeOf(s.GatewayProbes[string(other)], other)), func() []Finding {
 		if fc == nil {
-			return nil // the gateway reports it
+			return nil // the gateway reports the fault
 		}
 		if lost := s.findLostProbe(fc); len(lost) > 0 {
 			return lost
 		}
-		return slices.DeleteFunc(s.findConnection(fc), func(f Finding) bool { return strings.HasPrefix(f.Message, "ConnectionOfSomeNodes") }) // the fabric reports its node
+		return slices.DeleteFunc(s.findConnection(fc), func(f Finding) bool { return strings.HasPrefix(f.Message, "ConnectionOfSomeNodes") }) // the fabric reports the fault of the node
 	}, "ForeignCluster", "Connection")
 }
 
@@ -454,7 +454,7 @@ var rejections = map[string]guide{
 	plan.ReasonUnusableMTU:            {"correct spec.mtu of the gateway", "docs/troubleshooting.md#unusablemtu"},
 }
 
-// findRejected returns the parts of the Configuration and the gateways of a peer that the plan of nodes and gateways leaves out.
+// findRejected returns the parts of the Configuration and the gateways of a peer left out by the plan of nodes and gateways.
 func (s *Scene) findRejected(fc *liqov1beta1.ForeignCluster) (all []Finding) {
 	problems, _ := plan.Refused(s.planCluster())
 	for _, p := range problems {
@@ -486,7 +486,7 @@ func (s *Scene) planTunnels() (all []plan.Tunnel) {
 	return all
 }
 
-// planCluster returns the input of the plan, as far as it is about peers.
+// planCluster returns the input of the plan, restricted to peers.
 func (s *Scene) planCluster() plan.Cluster {
 	c := plan.Cluster{Tunnels: s.planTunnels()}
 	c.Pods, c.Services, c.External, _ = plan.Own(s.Networks, s.Facts.Namespace)
@@ -506,7 +506,7 @@ func (s *Scene) planCluster() plan.Cluster {
 	return c
 }
 
-// findAccess returns what keeps packets of a peer from an end: no IP shows the address, peers do not reach the pod, or NetworkPolicies.
+// findAccess returns the obstacles of a peer's packets to an end: no IP publishes the address, peers do not reach the pod, or NetworkPolicies.
 func (s *Scene) findAccess(e *End, from liqov1beta1.ClusterID) (all []Finding) {
 	if e.Pod == nil {
 		return s.findAddressAccess(e.Address)

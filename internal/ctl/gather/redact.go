@@ -38,14 +38,14 @@ func fieldsBelow(parent, fields string) string {
 // workload are the fields of a kind with a template of pods.
 var workload = "spec.selector.** spec.template.metadata.labels.** status.** " + fieldsBelow("spec.template.spec", podSpec)
 
-// gateway are the fields of a gateway that was rendered from a template, and of the template.
+// gateway are the fields of a gateway rendered from a template, and of the template.
 var gateway = "service.metadata.labels.** service.spec.type service.spec.ports.** service.spec.selector.** service.spec.externalTrafficPolicy secretRef.name " +
 	"deployment.metadata.labels.** deployment.spec.replicas deployment.spec.strategy.** deployment.spec.template.metadata.labels.** " + fieldsBelow("deployment.spec.template.spec", podSpec)
 
 // keptFields are the fields of each gathered kind: paths with dots through maps, through all elements of lists, and with ** for all fields below. All
 // other fields, and unlisted kinds, are left out.
 var keptFields = map[string]string{
-	// Kinds of Liqo. Spec and status of these have neither credentials nor manifests of others.
+	// Kinds of Liqo. Their spec and status have neither credentials nor manifests of users.
 	"ForeignCluster": whole, "Configuration": whole, "Connection": whole, "GatewayClient": whole, "InternalNode": whole, "PublicKey": "spec.**",
 	"RouteConfiguration": whole, "FirewallConfiguration": whole, "IP": whole, "Network": whole, "NamespaceOffloading": whole, "NamespaceMap": whole, "Quota": "spec.**",
 	"ShadowEndpointSlice": "spec.**",
@@ -90,7 +90,7 @@ var keptFields = map[string]string{
 
 const webhookFields = "webhooks.name webhooks.failurePolicy webhooks.clientConfig.service.** webhooks.namespaceSelector.** webhooks.objectSelector.** webhooks.rules.** webhooks.timeoutSeconds"
 
-// fieldTree are kept fields by name; nil keeps all that is below.
+// fieldTree are kept fields by name; nil keeps all fields below.
 type fieldTree map[string]fieldTree
 
 func newFieldTree(fields string) fieldTree {
@@ -142,7 +142,7 @@ func redactObject(object map[string]any) map[string]any {
 	return kept
 }
 
-// keepFields returns the part of a value that a tree keeps.
+// keepFields returns the part of a value in a tree.
 func keepFields(value any, tree fieldTree) any {
 	switch value := value.(type) {
 	case map[string]any:
@@ -175,7 +175,7 @@ func keepAnnotations(annotations any) map[string]any {
 	out := map[string]any{}
 	all, _ := annotations.(map[string]any)
 	for key, value := range all {
-		copied := key == names.OffloadingAnnotations || key == names.OffloadingLabels // those of a pod of the user
+		copied := key == names.OffloadingAnnotations || key == names.OffloadingLabels // contents of a user's pod
 		if text, is := value.(string); is && names.MeansSomething(key) && !copied {
 			out[key] = redactText(text)
 		}
@@ -208,10 +208,10 @@ var secretTexts = []*regexp.Regexp{
 	regexp.MustCompile(`((?i)\s--?` + secretKeys + `[ ])[^\s"'-][^\s"']*`),                              // a flag
 	regexp.MustCompile(`(\b[a-z][a-z0-9+.-]*://)[^\s/?#"']+@`),                                          // users of URLs
 	regexp.MustCompile(`()\b(?:AKIA[0-9A-Z]{16}|gh[pousr]_[A-Za-z0-9]{20,}|xox[abprs]-[A-Za-z0-9-]{10,})\b`),
-	regexp.MustCompile(`()[A-Za-z0-9+/]{43}=`), // keys of WireGuard, also public ones
+	regexp.MustCompile(`()[A-Za-z0-9+/]{43}=`), // keys of WireGuard, including public keys
 }
 
-// longText may be a random one.
+// longText is a text that may be random.
 var longText = regexp.MustCompile(`[A-Za-z0-9+/_-]{64,}={0,2}`)
 
 // redactText replaces credentials in text.

@@ -23,7 +23,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// infoReport is the report of the command info; its sections are in the order of the screen.
+// infoReport is the report of the command info; the sections are in the order of the screen.
 type infoReport struct {
 	Local    localInfo    `json:"local"`
 	Health   healthInfo   `json:"health"`
@@ -53,7 +53,7 @@ type infoOptions struct {
 	verbose   bool
 	// exitCode makes the command fail if anything is unhealthy.
 	exitCode bool
-	// watch shows each change, and wait is what to wait for, for the time of timeout at most.
+	// watch shows each change, and wait is the awaited state, for the time of timeout at most.
 	watch   bool
 	wait    string
 	timeout time.Duration
@@ -358,7 +358,7 @@ func healthSection(h healthInfo) *ui.Section {
 	return s
 }
 
-// addAlerts adds the alerts of a peer, each with what to do.
+// addAlerts adds the alerts of a peer, each with its remedy.
 func addAlerts(s *ui.Section, alerts []string) {
 	if len(alerts) == 0 {
 		return

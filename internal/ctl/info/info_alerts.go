@@ -73,10 +73,10 @@ func (f *Collector) collectHealed(ctx context.Context) ([]string, error) {
 	return all[max(0, len(all)-maxHealed):], nil
 }
 
-// maxHealed is the number of healed failures that are shown.
+// maxHealed is the number of printed healed failures.
 const maxHealed = 20
 
-// FindCRDs compares the CRDs with those of the chart.
+// FindCRDs compares the CRDs with the CRDs of the chart.
 func (f *Collector) FindCRDs(ctx context.Context) ([]diagnose.Finding, error) {
 	crds, err := install.CRDs(f.Chart)
 	if err != nil {
@@ -85,7 +85,7 @@ func (f *Collector) FindCRDs(ctx context.Context) ([]diagnose.Finding, error) {
 	return f.compareCRDs(ctx, crds)
 }
 
-// compareCRDs compares the CRDs with those of this program. CRDs of an installation of another version may differ.
+// compareCRDs compares the CRDs with the CRDs of this program. CRDs of an installation of another version may differ.
 func (f *Collector) compareCRDs(ctx context.Context, crds []*unstructured.Unstructured) (all []diagnose.Finding, err error) {
 	var list unstructured.UnstructuredList
 	list.SetAPIVersion("apiextensions.k8s.io/v1")
@@ -129,7 +129,7 @@ func isOlder(current, want *unstructured.Unstructured) bool {
 	return !isSubset(schemas(want), schemas(current))
 }
 
-// isSubset reports whether a part of a schema is contained in another one, without regard to descriptions.
+// isSubset reports whether a part of a schema is contained in the whole, without regard to descriptions.
 func isSubset(part, whole any) bool {
 	switch want := part.(type) {
 	case map[string]any:
@@ -199,7 +199,7 @@ func (f *Collector) FindWebhooks(ctx context.Context) (all []diagnose.Finding, e
 	return all, nil
 }
 
-// findMissing returns a finding for each of the objects, by kind, that is missing.
+// findMissing returns a finding for each missing object, by kind.
 func (f *Collector) findMissing(ctx context.Context, name string, objects map[string]client.Object) (all []diagnose.Finding, err error) {
 	for kind, obj := range objects {
 		err := f.Get(ctx, client.ObjectKey{Name: name}, obj)
@@ -232,7 +232,7 @@ func findLateAuthority(bundles [][]byte, now time.Time) error {
 	return nil
 }
 
-// isTrusting reports whether a bundle has an authority that has not expired.
+// isTrusting reports whether a bundle has an unexpired authority.
 func isTrusting(bundle []byte, now time.Time) bool {
 	for block, rest := pem.Decode(bundle); block != nil; block, rest = pem.Decode(rest) {
 		if ca, err := x509.ParseCertificate(block.Bytes); err == nil && now.Before(ca.NotAfter) {
@@ -295,7 +295,7 @@ func (f *Collector) FindOrphans(ctx context.Context) (all []diagnose.Finding, er
 	return all, nil
 }
 
-// FindCertificates checks the certificates issued by peers, which are renewed when a third of their lifetime is left at the latest.
+// FindCertificates checks the certificates issued by peers. Renewal is due at the latest when a third of the lifetime is left.
 func (f *Collector) FindCertificates(ctx context.Context, now time.Time) (all []diagnose.Finding, err error) {
 	var identities authv1beta1.IdentityList
 	if err := f.List(ctx, &identities); apimeta.IsNoMatchError(err) {

@@ -85,7 +85,7 @@ func (f *Collector) CollectHealth(ctx context.Context) (healthInfo, []error) {
 	return info, problems
 }
 
-// chartWorkload is a workload that the chart installs.
+// chartWorkload is a workload of the chart.
 type chartWorkload struct {
 	kind string
 	// component is the label app.kubernetes.io/name, and the end of the name.
@@ -95,7 +95,7 @@ type chartWorkload struct {
 	beside client.Object
 }
 
-// chartWorkloads returns all workloads that an installation may have.
+// chartWorkloads returns all possible workloads of an installation.
 func (f *Collector) chartWorkloads() []chartWorkload {
 	in := func(name string) metav1.ObjectMeta { return metav1.ObjectMeta{Namespace: f.Namespace, Name: name} }
 	return []chartWorkload{
@@ -107,7 +107,7 @@ func (f *Collector) chartWorkloads() []chartWorkload {
 	}
 }
 
-// missingWorkloads returns the workloads that the installation lacks, by their expected names.
+// missingWorkloads returns the workloads missing in the installation, by their expected names.
 func (f *Collector) missingWorkloads(ctx context.Context, deployments []appsv1.Deployment, daemons []appsv1.DaemonSet) (map[string]missingPods, error) {
 	prefix, exists := "liqo", map[string]bool{}
 	note := func(kind string, obj client.Object) {
@@ -190,8 +190,7 @@ func describePod(pod *corev1.Pod) unhealthyPod {
 	return info
 }
 
-// missingReplicas returns the number of desired pods of a Deployment that do not exist. After a change of the Deployment, only
-// observed replicas count.
+// missingReplicas returns the number of missing pods of a Deployment. After a change of the Deployment, only observed replicas count.
 func missingReplicas(d *appsv1.Deployment) (missingPods, bool) {
 	m := missingPods{Kind: "Deployment", Pods: d.Status.Replicas, Wanted: 1}
 	if d.Spec.Replicas != nil {

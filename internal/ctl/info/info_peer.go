@@ -147,7 +147,7 @@ func (r *peerReport) toPeerInfo() peerInfo {
 // peerSections are the keys of a report about a peer.
 var peerSections = []string{"info", "network", "authentication", "offloading"}
 
-// splitPath splits off the first step of a path, without its dot or bracket.
+// splitPath splits off the first step of a path, without the dot or bracket.
 func splitPath(path string) (first, rest string) {
 	path = strings.TrimPrefix(path, ".")
 	if n := strings.IndexAny(path, ".["); n >= 0 {
@@ -178,7 +178,7 @@ func notRequested(id, query string) error {
 		Hint("--get takes a path below one of %s, preceded by the cluster ID if there are several clusters", strings.Join(peerSections, ", "))
 }
 
-// problemsOf returns the problems with the parts that a query asks for.
+// problemsOf returns the problems with the queried parts.
 func problemsOf(query string, problems []infoProblem) []infoProblem {
 	first, rest := splitPath(query)
 	second, _ := splitPath(rest)

@@ -55,7 +55,7 @@ type peerNetworkInfo struct {
 type peerCIDRs struct {
 	Remote   networkingv1beta1.ClusterConfigCIDR  `json:"remote"`
 	Remapped *networkingv1beta1.ClusterConfigCIDR `json:"remapped,omitempty"`
-	// placed are the ranges that have a local prefix, in the order of Remapped.
+	// placed are the ranges with a local prefix, in the order of Remapped.
 	placed networkingv1beta1.ClusterConfigCIDR
 }
 
@@ -104,7 +104,7 @@ type peerNode struct {
 	Resources     corev1.ResourceList `json:"resources"`
 }
 
-// missingPeers is the error about peers that are not known.
+// missingPeers is the error about unknown peers.
 type missingPeers []string
 
 // Error returns the text of the error.
@@ -231,7 +231,7 @@ func (f *Collector) peerGateway(ctx context.Context, r *peerReport, of client.Ma
 	return f.peerConnection(ctx, r, gw)
 }
 
-// gatewayAt returns the gateway of a report, by the endpoint of the server, which may be unknown yet, and by the role of the peer.
+// gatewayAt returns the gateway of a report, by the endpoint of the server (possibly still unknown) and by the role of the peer.
 func gatewayAt(at *networkingv1beta1.EndpointStatus, role string, mtu int) peerGateway {
 	info := peerGateway{Address: []string{}, Role: role, MTU: mtu}
 	if at != nil {
@@ -251,7 +251,7 @@ func (f *Collector) peerConnection(ctx context.Context, r *peerReport, gw client
 	return nil
 }
 
-// peerSlices returns the ResourceSlices of a peer, including those without labels in the namespace of the peering: they work, too.
+// peerSlices returns the ResourceSlices of a peer, including working slices without labels in the namespace of the peering.
 func (f *Collector) peerSlices(ctx context.Context, r *peerReport, of client.MatchingLabels) error {
 	id := of[names.RemoteClusterID]
 	namespaces, err := peer.TenantNamespaces(ctx, f, liqov1beta1.ClusterID(id))

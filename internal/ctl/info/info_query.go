@@ -13,7 +13,7 @@ import (
 	"liqo.io/liqo/internal/ctl/ui"
 )
 
-// queryPosition is a position in a report: the value for scripts, and the Go type, which knows the omitted empty fields.
+// queryPosition is a position in a report: the value for scripts, and the Go type with the omitted empty fields.
 type queryPosition struct {
 	value any
 	kind  reflect.Type
@@ -135,7 +135,7 @@ func objectField(object map[string]any, path string) (value any, rest string, fo
 	return value, strings.TrimPrefix(path[longest:], "."), true
 }
 
-// isBlank reports whether a value equals the one of an unreadable field.
+// isBlank reports whether a value equals the value of an unreadable field.
 func isBlank(value any) bool {
 	switch v := value.(type) {
 	case nil:

@@ -23,7 +23,7 @@ import (
 const (
 	// wide is the output with one line per peer.
 	wide = "wide"
-	// waitHealthy is what --wait waits for.
+	// waitHealthy is the value of --wait.
 	waitHealthy = "healthy"
 )
 
@@ -130,5 +130,5 @@ func printWide(c *cluster.Session, peers []peerInfo) {
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", p.ClusterID, p.Role, p.NetworkingStatus, p.AuthenticationStatus, p.OffloadingStatus, strings.Join(reasons, ","))
 	}
-	_ = table.Flush() // it writes to the terminal, as all else
+	_ = table.Flush() // the destination is the terminal
 }

@@ -73,7 +73,7 @@ func (i *Installer) validateAPIServer(address string) error {
 	return nil
 }
 
-// validateHost rejects an address that no peer can reach.
+// validateHost rejects an address not reachable by peers.
 func validateHost(address string) error {
 	host, _ := hostPort(address)
 	if host == "" {
@@ -85,7 +85,7 @@ func validateHost(address string) error {
 	return nil
 }
 
-// hostPort splits an address with or without a scheme. The default port is the one of HTTPS.
+// hostPort splits an address with or without a scheme. The default port is the port of HTTPS.
 func hostPort(address string) (host, port string) {
 	address, err := policy.APIServerURL(address, nil)
 	if err != nil {

@@ -99,7 +99,7 @@ func (i *Installer) undoPlan(ctx context.Context, p *installPlan, step *ui.Spinn
 	return failure
 }
 
-// makeNamespace creates the namespace as Helm would, and reports whether it was missing.
+// makeNamespace creates the namespace as Helm would, and reports whether the namespace was missing.
 func (i *Installer) makeNamespace(ctx context.Context) (bool, error) {
 	ns := &corev1.Namespace{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Namespace"}}
 	err := i.Client.Get(ctx, client.ObjectKey{Name: i.Namespace}, ns)
@@ -124,7 +124,7 @@ func (i *Installer) removeNamespace(ctx context.Context) error {
 	return kube.WaitForNone(ctx, i.Client, &corev1.NamespaceList{}, client.MatchingFields{"metadata.name": i.Namespace})
 }
 
-// diagnosePods returns the pods that are not ready with the reasons, except reportedPod.
+// diagnosePods returns the unready pods with the reasons, except reportedPod.
 func (i *Installer) diagnosePods(ctx context.Context, reportedPod string) []string {
 	var pods corev1.PodList
 	if err := i.Client.List(ctx, &pods, client.InNamespace(i.Namespace)); err != nil {

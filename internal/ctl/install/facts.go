@@ -30,7 +30,7 @@ type clusterFacts struct {
 	apiServer       string
 	values          map[string]any // values for this provider of clusters
 	labels          map[string]string
-	workers         int // nodes that take the pods of Liqo
+	workers         int // nodes for the pods of Liqo
 }
 
 // Default CIDRs of kubeadm and k3s.
@@ -123,7 +123,7 @@ func (f *clusterFacts) withValues(values map[string]any) (*clusterFacts, error) 
 	return &said, err
 }
 
-// countWorkers counts the nodes of this cluster that take any pod.
+// countWorkers counts the nodes of this cluster without restrictions for pods.
 func countWorkers(ctx context.Context, c client.Reader) (int, error) {
 	var nodes corev1.NodeList
 	if err := c.List(ctx, &nodes); err != nil {
@@ -147,7 +147,7 @@ func orElse(current []string, def ...string) []string {
 	return def
 }
 
-// parseCIDRs rejects an address with host bits, and names the network that was probably meant.
+// parseCIDRs rejects an address with host bits, and names the probably meant network.
 func parseCIDRs(what string, texts []string) ([]netip.Prefix, error) {
 	var all []netip.Prefix
 	for _, text := range texts {
@@ -167,7 +167,7 @@ func parseCIDRs(what string, texts []string) ([]netip.Prefix, error) {
 	return all, nil
 }
 
-// kubeadmCIDRs reads the flags of the kube-controller-manager or, if its pod is not visible, the ConfigMap of kubeadm.
+// kubeadmCIDRs reads the flags of the kube-controller-manager or, if the pod is not visible, the ConfigMap of kubeadm.
 func kubeadmCIDRs(ctx context.Context, c client.Reader) (pods []string, services string, err error) {
 	var managers corev1.PodList
 	err = c.List(ctx, &managers, client.InNamespace(metav1.NamespaceSystem),

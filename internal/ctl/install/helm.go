@@ -169,7 +169,7 @@ func (h *helmClient) clusterCapabilities() (*common.Capabilities, error) {
 	if err != nil {
 		return nil, err
 	}
-	dc.Invalidate() // the kinds on disk may be those of an earlier version of Kubernetes
+	dc.Invalidate() // the kinds on disk may be of an earlier version of Kubernetes
 	v, err := dc.ServerVersion()
 	if err != nil {
 		return nil, fmt.Errorf("asking for the version of Kubernetes: %w", err)
@@ -198,7 +198,7 @@ func (h *helmClient) installChart(ctx, wait context.Context, c *chart.Chart, val
 	return err
 }
 
-// upgradeChart creates a new revision of the release. The values are complete: they include the kept ones of the last revision.
+// upgradeChart creates a new revision of the release. The values are complete: they include the kept values of the last revision.
 func (h *helmClient) upgradeChart(ctx, wait context.Context, c *chart.Chart, values map[string]any) error {
 	a := action.NewUpgrade(h.config)
 	a.Namespace, a.MaxHistory = h.namespace, 10
@@ -237,7 +237,7 @@ func waitOptions(ctx context.Context) (helmkube.WaitStrategy, []helmkube.WaitOpt
 	return helmkube.StatusWatcherStrategy, []helmkube.WaitOption{helmkube.WithWaitContext(ctx)}
 }
 
-// writePatience is the time that Helm may go on writing after the command's context ended.
+// writePatience is how long Helm may go on writing after the end of the command's context.
 const writePatience = 30 * time.Second
 
 // cleanupContext returns a context that ends writePatience after ctx.

@@ -27,12 +27,12 @@ type previousRelease struct {
 	clusterID string
 	revision  int            // 0 = none
 	deployed  int            // the last successful revision, 0 = none
-	values    map[string]any // the values of the user and of the installer at that time
+	values    map[string]any // the values of the user and of the installer at the time
 
-	interrupted *release.Release // the last revision, if its installer or uninstaller was killed
+	interrupted *release.Release // the last revision, if the installer or uninstaller was killed
 }
 
-// findPrevious looks for an installation of ours to upgrade, and rejects a conflicting one.
+// findPrevious looks for an installation of ours to upgrade, and rejects a conflicting installation.
 func (i *Installer) findPrevious(ctx context.Context, h *helmClient) (*previousRelease, error) {
 	if err := i.checkOriginal(ctx); err != nil {
 		return nil, err
@@ -73,7 +73,7 @@ func isUpgradable(s releasecommon.Status) bool {
 	return slices.Contains([]releasecommon.Status{releasecommon.StatusDeployed, releasecommon.StatusFailed, releasecommon.StatusSuperseded}, s)
 }
 
-// checkIdle fails while another process changes the release. An old pending revision is one of a killed process and is ignored.
+// checkIdle fails while another process changes the release. An old pending revision is from a killed process and is ignored.
 func (i *Installer) checkIdle(last *release.Release) error {
 	what, start := "installation or upgrade", last.Info.LastDeployed
 	switch {
@@ -91,7 +91,7 @@ func (i *Installer) checkIdle(last *release.Release) error {
 			(i.Timeout - age).Round(time.Second), i.Namespace)
 }
 
-// installedID returns the cluster ID of the installation in the Liqo namespace, and fails if another namespace has one.
+// installedID returns the cluster ID of the installation in the Liqo namespace, and fails if another namespace has an ID.
 func (i *Installer) installedID(ctx context.Context) (string, error) {
 	var list corev1.ConfigMapList
 	if err := i.Client.List(ctx, &list, client.MatchingLabels{names.AppName: names.ClusterIDApp}); err != nil {

@@ -27,7 +27,7 @@ const Release = "liqo"
 // OriginalRepository is the default repository of the original's chart (--repo-url).
 const OriginalRepository = "https://github.com/liqotech/liqo"
 
-// Profiles are the sets of default values: those of the chart, or the strict choices.
+// Profiles are the sets of default values: the chart's, or the strict choices.
 var Profiles = []string{defaultProfile, "hardened"}
 
 const defaultProfile = "default"
@@ -73,7 +73,7 @@ type Environment struct {
 	Kube genericclioptions.RESTClientGetter
 	// Chart is the embedded chart.
 	Chart fs.FS
-	// Stamp sets the labels and annotations that the user wants on every object.
+	// Stamp sets the user's labels and annotations on every object.
 	Stamp      func(client.Object)
 	CLIVersion string
 	Stdin      io.Reader
@@ -87,7 +87,7 @@ type Installer struct {
 	Options
 	Environment
 
-	// given are the values from flags for values, profile those of the profile, chart is the chart to install.
+	// given are the values from flags for values, profile the values of the profile, chart is the chart to install.
 	given   map[string]any
 	profile map[string]any
 	chart   *chart.Chart
@@ -136,7 +136,7 @@ func (i *Installer) printPlan(p *installPlan) error {
 	}
 	for _, obj := range append(metadataSetter(i.Stamp).setAll(crds), p.objects...) {
 		if _, hook := obj.GetAnnotations()[release.HookAnnotation]; hook {
-			continue // hooks that Helm runs at another time
+			continue // Helm runs these hooks at another time
 		}
 		if err := i.Print(obj); err != nil {
 			return err

@@ -26,7 +26,7 @@ import (
 // parallel bounds the concurrent checks of objects.
 const parallel = 16
 
-// checkObjects is the preflight of the objects: the user has the permissions to create them, and no other owner has them.
+// checkObjects is the preflight of the objects: the user has the permissions to create the objects, and the objects have no other owner.
 func (i *Installer) checkObjects(ctx context.Context, c *chart.Chart, objects []*unstructured.Unstructured) error {
 	crds, err := crdsOf(c)
 	if err != nil {
@@ -54,7 +54,7 @@ func (i *Installer) checkReading(ctx context.Context) error {
 	return i.requirePermissions(ctx, cluster.PermissionsFor(cluster.Namespaces{Liqo: i.Namespace}, actions...))
 }
 
-// requirePermissions fails with all of the wanted permissions that the user lacks.
+// requirePermissions fails with all missing permissions.
 func (i *Installer) requirePermissions(ctx context.Context, wanted []cluster.Permission) error {
 	missing, err := cluster.MissingPermissions(ctx, i.Client, wanted)
 	if err != nil || len(missing) == 0 {
@@ -72,8 +72,7 @@ func notPermitted(format string, args ...any) error {
 	return ui.Fail(format, args...).Hint("Run this command as an administrator of the cluster, such as one bound to the ClusterRole cluster-admin")
 }
 
-// permissionsFor returns the permissions that Helm and the installer need. A missing namespace is checked, too: permissions can be
-// granted in advance.
+// permissionsFor returns the permissions for Helm and the installer. A missing namespace is checked, too: permissions can be granted in advance.
 func (i *Installer) permissionsFor(crds, objects []*unstructured.Unstructured) ([]cluster.Permission, error) {
 	all := cluster.PermissionsFor(cluster.Namespaces{Liqo: i.Namespace}, "install")
 	for _, obj := range objects {
@@ -138,7 +137,7 @@ func (i *Installer) checkOwner(ctx context.Context, want *unstructured.Unstructu
 	current := &metav1.PartialObjectMetadata{}
 	current.SetGroupVersionKind(want.GroupVersionKind())
 	key := client.ObjectKey{Name: want.GetName()}
-	// The key of a cluster-scoped object may have a namespace: it is ignored.
+	// The key of a cluster-scoped object may have a namespace. The namespace is ignored.
 	key.Namespace = i.namespaceOf(want)
 	if err := i.Client.Get(ctx, key, current); apierrors.IsNotFound(err) || apimeta.IsNoMatchError(err) {
 		return nil

@@ -14,7 +14,7 @@ import (
 	"liqo.io/liqo/internal/ctl/ui"
 )
 
-// GatherPreflight adds the facts that an installation checks first.
+// GatherPreflight adds the facts for the first checks of an installation.
 func GatherPreflight(ctx context.Context, c client.WithWatch, f *diagnose.Facts) {
 	p := &f.Preflight
 	missing, err := cluster.MissingPermissions(ctx, c, cluster.PermissionsFor(cluster.Namespaces{Liqo: f.Namespace}, "inspect cluster", "validate cluster", "read CRDs", "install"))

@@ -24,13 +24,13 @@ type installPlan struct {
 	values   map[string]any
 	// objects are the objects of the release.
 	objects []*unstructured.Unstructured
-	// steering are policies that were created before Helm ran.
+	// steering are the policies created before Helm ran.
 	steering []client.Object
 	// newNamespace reports that the Liqo namespace was missing.
 	newNamespace bool
 }
 
-// preparePlan reads and checks; it changes nothing.
+// preparePlan reads and checks, and changes nothing.
 func (i *Installer) preparePlan(ctx context.Context) (*installPlan, error) {
 	p := &installPlan{}
 	if err := i.initPlan(ctx, p); err != nil {
@@ -115,7 +115,7 @@ func (i *Installer) setValues(ctx context.Context, p *installPlan, f *clusterFac
 		return err
 	}
 	p.objects = rendered
-	// The final values count, independent of the flag or file that set them.
+	// The final values count, whatever flag or file set them.
 	if f, err = f.withValues(p.values); err != nil {
 		return err
 	}

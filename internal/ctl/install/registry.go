@@ -48,7 +48,7 @@ func openRepository(reference string) (*remote.Repository, string, error) {
 	return repository, repository.Reference.Reference, nil
 }
 
-// CheckChart rejects what is not the reference of a chart in a registry.
+// CheckChart rejects all but the reference of a chart in a registry.
 func CheckChart(reference string) error {
 	name, isOCI := strings.CutPrefix(reference, ociScheme)
 	if !isOCI {
@@ -64,7 +64,7 @@ func CheckRegistry(name string) error {
 	return err
 }
 
-// pullChart pulls the chart of --chart. Without a tag or digest in it, --version names the version of the chart and of the image.
+// pullChart pulls the chart of --chart. Without a tag or digest in the reference, --version names the version of the chart and of the image.
 func (i *Installer) pullChart(ctx context.Context) (*chart.Chart, error) {
 	repository, tag, err := openRepository(strings.TrimPrefix(i.ChartRef, ociScheme))
 	if err != nil {
@@ -93,7 +93,7 @@ func (i *Installer) pullChart(ctx context.Context) (*chart.Chart, error) {
 	return c, nil
 }
 
-// chartTag returns the tag of a chart, which is a semantic version without v.
+// chartTag returns the tag of a chart: a semantic version without v.
 func chartTag(version string) string {
 	return strings.ReplaceAll(strings.TrimPrefix(version, "v"), "+", "_")
 }
@@ -138,7 +138,7 @@ func copyArtifact(ctx context.Context, reference, repository string) (string, er
 	if err != nil {
 		return "", err
 	}
-	// The tag under which cosign looks for the signature of a manifest.
+	// The tag of cosign's signature of a manifest.
 	signature := fmt.Sprintf("%s-%s.sig", root.Digest.Algorithm(), root.Digest.Encoded())
 	if _, err := oras.Copy(ctx, from, signature, to, signature, oras.DefaultCopyOptions); err != nil && !errors.Is(err, errdef.ErrNotFound) {
 		return "", fmt.Errorf("copying its signature: %w", err)

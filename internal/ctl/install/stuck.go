@@ -78,7 +78,7 @@ func podsOfRelease(ctx context.Context, c client.Reader, namespace string) []cor
 	return ours
 }
 
-// stallDetector remembers since when pods have been stuck: their status lacks that time.
+// stallDetector remembers since when pods have been stuck: the status of pods lacks this time.
 type stallDetector struct {
 	old  map[types.UID]bool
 	seen map[types.UID]stall
@@ -111,7 +111,7 @@ func (v *stallDetector) observePods(pods []corev1.Pod, now time.Time) *stuckPod 
 	return nil
 }
 
-// unsatisfiable reports whether a pod will hardly start without a change, and how long that state must last.
+// unsatisfiable reports whether a pod will hardly start without a change, and how long this state must last.
 func unsatisfiable(pod *corev1.Pod) (time.Duration, bool) {
 	if !pod.DeletionTimestamp.IsZero() {
 		return 0, false

@@ -54,7 +54,7 @@ func FindInstalled(ctx context.Context, c client.Client, kube genericclioptions.
 	return nothingLeft(ctx, c)
 }
 
-// Released returns the objects of the release, which Uninstall deletes.
+// Released returns the objects of the release. Uninstall deletes these objects.
 func Released(kube genericclioptions.RESTClientGetter, namespace string, log slog.Handler) ([]*unstructured.Unstructured, error) {
 	h, err := newHelm(kube, namespace, nil, log)
 	if err != nil {

@@ -115,7 +115,7 @@ func isWithin(address string, ranges []netip.Prefix) bool {
 	return !judged
 }
 
-// checkKernels compares the kernels of all real nodes with the oldest supported one.
+// checkKernels compares the kernels of all real nodes with the oldest supported kernel.
 func (i *Installer) checkKernels(ctx context.Context) error {
 	err := eachPage(ctx, i.Client, &corev1.NodeList{}, func(list *corev1.NodeList) error {
 		for _, node := range list.Items {

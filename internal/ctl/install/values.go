@@ -39,7 +39,7 @@ func (i *Installer) ourValues(f *clusterFacts, prev *previousRelease) map[string
 	if i.EnableMetrics {
 		v = mergeValues(v, map[string]any{"metrics": map[string]any{"enabled": true, "prometheusOperator": map[string]any{"enabled": true}}})
 	}
-	// With several nodes, the admission webhook must survive the loss of one.
+	// With several nodes, the admission webhook must survive the loss of a node.
 	if replicas := []string{"controllerManager", "replicas"}; f.workers > 1 && valueAt(prev.values, replicas...) == nil {
 		v = mergeValues(v, nestedValue(2, replicas...))
 	}
@@ -70,7 +70,7 @@ func clusterLabels(flags, provider map[string]string, prev *previousRelease) map
 	return labels
 }
 
-// userValues reads the files and the --set flags as Helm does: later ones win.
+// userValues reads the files and the --set flags as Helm does: later values win.
 func userValues(files, set, setString []string, stdin io.Reader) (map[string]any, error) {
 	values := map[string]any{}
 	for _, file := range files {
@@ -136,7 +136,7 @@ func mergeValues(maps ...map[string]any) map[string]any {
 	return merged
 }
 
-// withoutValues returns a new map without the values that are equal in drop.
+// withoutValues returns a new map without the values equal in drop.
 func withoutValues(values, drop map[string]any) map[string]any {
 	kept := map[string]any{}
 	for k, v := range values {
@@ -181,7 +181,7 @@ func stringAt(values map[string]any, path ...string) string {
 }
 
 func prefixTexts(prefixes []netip.Prefix) []any {
-	all := []any{} // as decoded YAML has them: the schema of the values knows no other slices
+	all := []any{} // as in decoded YAML: the schema of the values knows only this type of slice
 	for _, p := range prefixes {
 		all = append(all, p.String())
 	}

@@ -25,7 +25,7 @@ const BenchNamespace = "liqo-bench"
 
 var ofBenchmark = purpose{noun: "benchmark", namespace: BenchNamespace, label: "bench.liqo.io/benchmark", manager: "liqoctl-bench", podSecurity: "restricted"}
 
-// severalStreams is the number of connections beside a single one.
+// severalStreams is the number of connections in the measurement of several connections.
 const severalStreams = 4
 
 // mostPods bounds the pods of a benchmark of offloading.
@@ -38,7 +38,7 @@ type benchOptions struct {
 	node, remoteNode  string
 	pods              int
 	image, output     string
-	// streams, roundTrips and offloading are what is measured.
+	// streams, roundTrips and offloading select the measurements.
 	streams    []int
 	roundTrips bool
 	offloading bool
@@ -133,9 +133,9 @@ type bench struct {
 	fixtures
 	*benchOptions
 	limit benchmark.Limits
-	// places are the nodes of the pods that measure, by cluster.
+	// places are the nodes of the measuring pods, by cluster.
 	places [2]benchPlaces
-	// token is what servers of this run want to know of clients.
+	// token authenticates the clients of this run to servers.
 	token  string
 	report benchReport
 }
@@ -237,7 +237,7 @@ func (b *bench) measureAll(ctx context.Context) error {
 	return failed
 }
 
-// printReport prints the results, if there are some.
+// printReport prints the results, if any.
 func (b *bench) printReport() error {
 	if len(b.report.Paths) == 0 && len(b.report.Offloading) == 0 {
 		return nil

@@ -46,7 +46,7 @@ func (b *bench) measureOffloading(ctx context.Context) error {
 	}
 	b.report.Offloading = append(b.report.Offloading, benchOffload{Path: pathLocal, Cluster: provider.ID, benchTimes: benchTimes{Spread: *local}})
 	offloaded, err := b.measureStarts(ctx, b.consumer, b.pods, func(_ int, pod *corev1.Pod) {
-		pod.Spec.Containers[0].Image = provider.image // where it runs
+		pod.Spec.Containers[0].Image = provider.image // the image in the cluster of the pod
 		pod.Spec.Affinity = nodeAffinity(corev1.NodeSelectorTerm{MatchExpressions: ofClusters(provider.ID)})
 		pod.Spec.Tolerations = []corev1.Toleration{{Key: names.VirtualNodeTaint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute}}
 	})
@@ -57,7 +57,7 @@ func (b *bench) measureOffloading(ctx context.Context) error {
 	return nil
 }
 
-// measureStarts creates pods in a cluster, and returns how long they take to be Ready there. place changes each pod.
+// measureStarts creates pods in a cluster, and returns the times until they are Ready in this cluster. place changes each pod.
 func (b *bench) measureStarts(ctx context.Context, p *testCluster, count int, place func(i int, pod *corev1.Pod)) (*benchmark.Spread, error) {
 	s := &starts{created: map[string]time.Time{}, ready: map[string]float64{}}
 	doing := fmt.Sprintf("Waiting for %d pods to be ready", count)
@@ -87,7 +87,7 @@ func (b *bench) measureStarts(ctx context.Context, p *testCluster, count int, pl
 	return s.sumUp(), nil
 }
 
-// preferNode returns an affinity to a node, which may be full.
+// preferNode returns an affinity to a node, also if the node is full.
 func preferNode(name string) *corev1.Affinity {
 	term := onNode(name).NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0]
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{
@@ -108,7 +108,7 @@ func (s *starts) recordCreation(pod string, now time.Time) {
 	s.created[pod] = now
 }
 
-// recordReady records the pods that are ready, and returns a Pending until all are.
+// recordReady records the ready pods, and returns a Pending until all are ready.
 func (s *starts) recordReady(pods []corev1.Pod, want int, now time.Time) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()

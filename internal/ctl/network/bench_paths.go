@@ -25,7 +25,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// BenchLabel marks the pods of a benchmark, with what they are for.
+// BenchLabel marks the pods of a benchmark with their purpose.
 const BenchLabel = "bench.liqo.io/pods"
 
 // Values of BenchLabel.
@@ -35,7 +35,7 @@ const (
 	benchStarts   = "starts"
 )
 
-// benchPlaces are the nodes of a cluster with the pods of the paths: those of the tunnel are on the first.
+// benchPlaces are the nodes of a cluster with the pods of the paths. The pods of the tunnel are on the first node.
 type benchPlaces [2]benchPlace
 
 // choosePlaces returns the node from the flag, else the first schedulable node, and another node. A cluster with a single node has it twice.
@@ -69,7 +69,7 @@ func (b *bench) choosePlaces() error {
 	return nil
 }
 
-// newPlan returns what the pod of a client measures: the tunnel, and the direct path.
+// newPlan returns the measurements of a client pod: the tunnel, and the direct path.
 func (o *benchOptions) newPlan(l benchmark.Limits, token string, tunnel, direct netip.AddrPort) benchmark.Plan {
 	return benchmark.Plan{Token: token, Limits: l, Targets: []string{tunnel.String(), direct.String()}, Streams: o.streams, RoundTrips: o.roundTrips}
 }
@@ -127,7 +127,7 @@ func (r *benchReport) pathError() error {
 	return errors.Join(errs...)
 }
 
-// startServers starts the pods that send in a cluster, and returns their addresses.
+// startServers starts the sending pods in a cluster, and returns their addresses.
 func (b *bench) startServers(ctx context.Context, p *testCluster, places benchPlaces) (at [2]netip.Addr, err error) {
 	if err := b.awaitAccount(ctx, p); err != nil {
 		return at, err
@@ -198,7 +198,7 @@ func (b *bench) measureFrom(ctx context.Context, p *testCluster, place benchPlac
 	return results, err
 }
 
-// measuresStill returns a Pending until a pod that measures has ended.
+// measuresStill returns a Pending until a measuring pod has ended.
 func measuresStill(pod *corev1.Pod) error {
 	if pod.Status.Phase == corev1.PodRunning {
 		return kube.Pending("pod " + pod.Name + " still measures")

@@ -13,9 +13,9 @@ import (
 
 // Values of benchPath.Path and benchOffload.Path.
 const (
-	// pathTunnel is between a node of the consumer and one of the provider.
+	// pathTunnel is between a node of the consumer and a node of the provider.
 	pathTunnel = "Tunnel"
-	// pathDirect is between two nodes of the same cluster, or between pods of its only node.
+	// pathDirect is between two nodes of the same cluster, or between pods of a single node.
 	pathDirect = "Direct"
 	// pathOffloaded has pods that the consumer offloads to the provider, pathLocal pods created in the provider.
 	pathOffloaded = "Offloaded"
@@ -38,7 +38,7 @@ type benchPlace struct {
 // String returns the text of the value.
 func (p benchPlace) String() string { return p.Cluster + "/" + p.Node }
 
-// benchPath is what was measured between pods of two nodes. Data goes from From to To.
+// benchPath is the measurement between pods of two nodes. Data goes from From to To.
 type benchPath struct {
 	Path       string            `json:"path"`
 	From       benchPlace        `json:"from"`
@@ -49,7 +49,7 @@ type benchPath struct {
 	Error string `json:"error,omitempty"`
 }
 
-// benchThroughput is what some TCP connections carried together.
+// benchThroughput is the sum of the throughput of some TCP connections.
 type benchThroughput struct {
 	Streams int `json:"streams"`
 	benchmark.Rate
@@ -81,7 +81,7 @@ func newBenchPath(path string, from, to benchPlace, streams []int, m benchmark.M
 	return row
 }
 
-// setRatios compares tunnels with direct paths, and offloaded pods with local ones.
+// setRatios compares tunnels with direct paths, and offloaded pods with local pods.
 func (r *benchReport) setRatios() {
 	slowest, latest := map[int]float64{}, 0.0
 	for _, p := range r.Paths {
@@ -175,7 +175,7 @@ func (r *benchReport) printTables(w io.Writer) error {
 // pathTitles are the words of the tables.
 var pathTitles = map[string]string{pathTunnel: "tunnel", pathDirect: "without tunnel", pathOffloaded: "offloaded", pathLocal: "created there"}
 
-// streamCounts returns the numbers of streams that were measured.
+// streamCounts returns the measured numbers of streams.
 func (r *benchReport) streamCounts() (all []int) {
 	for _, p := range r.Paths {
 		for _, t := range p.Throughput[min(len(all), len(p.Throughput)):] {

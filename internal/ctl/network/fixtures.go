@@ -40,11 +40,11 @@ type fixtures struct {
 	providers []*testCluster
 }
 
-// purpose is what distinguishes the fixtures of commands.
+// purpose has the differences between the fixtures of commands.
 type purpose struct {
 	// noun names the run of the command in messages.
 	noun string
-	// namespace is that of the consumer.
+	// namespace is the namespace of the consumer.
 	namespace string
 	// label marks the namespaces, manager is the value of the common label.
 	label, manager string
@@ -120,8 +120,8 @@ func (f *fixtures) removeAtEnd(ctx context.Context) error {
 	return f.removeAll(ctx)
 }
 
-// removeAll deletes the namespaces of all clusters concurrently, and waits until they and the remote namespaces are gone. A cluster
-// with an unresponsive API server does not delay the others.
+// removeAll deletes the namespaces of all clusters concurrently, and waits until they and the remote namespaces are gone. A cluster with an
+// unresponsive API server does not delay the rest.
 func (f *fixtures) removeAll(ctx context.Context) error {
 	all := f.allClusters()
 	step := f.Spin("Removing the " + f.noun)
@@ -165,7 +165,7 @@ func (f *fixtures) namespaceOf(p *testCluster) *corev1.Namespace {
 	}}}
 	ns.SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind("Namespace"))
 	f.SetCommonMetadata(ns)
-	ns.Labels[f.label] = "true" // the user's labels must not override it: cleanup needs the label
+	ns.Labels[f.label] = "true" // the user's labels must not override this label: cleanup needs it
 	return ns
 }
 
@@ -216,7 +216,7 @@ func (f *fixtures) offloadNamespace(ctx context.Context) error {
 	})
 }
 
-// awaitAccount waits for the default service account, which pods need.
+// awaitAccount waits for the default service account, a requirement of pods.
 func (f *fixtures) awaitAccount(ctx context.Context, p *testCluster) error {
 	what := kube.WatchOne(&corev1.ServiceAccountList{}, client.ObjectKey{Namespace: p.askers, Name: "default"})
 	err := kube.WaitUntil(ctx, p.Kube, func(ctx context.Context) error {

@@ -56,7 +56,7 @@ func (u purpose) newPod(namespace, name, image string, args ...string) *corev1.P
 	return pod
 }
 
-// onNode returns a node affinity, by which the scheduler still checks the node's resources.
+// onNode returns a node affinity. Unlike spec.nodeName, the affinity leaves the check of the node's resources to the scheduler.
 func onNode(name string) *corev1.Affinity {
 	return nodeAffinity(corev1.NodeSelectorTerm{MatchFields: []corev1.NodeSelectorRequirement{
 		{Key: metav1.ObjectNameField, Operator: corev1.NodeSelectorOpIn, Values: []string{name}},

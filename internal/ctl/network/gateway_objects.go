@@ -75,7 +75,7 @@ type gatewayServer struct {
 	loadBalancerIP string
 }
 
-// DropUnused clears the fields that a Service of the type cannot have.
+// DropUnused clears the fields without a meaning for the type of Service.
 func (s *gatewayServer) DropUnused() {
 	if s.serviceType == "ClusterIP" {
 		s.nodePort = 0
@@ -119,7 +119,7 @@ func newPublicKey(key client.ObjectKey, peer string, public [32]byte) *networkin
 	return obj
 }
 
-// NewConfiguration returns the Configuration of a peer, with its namespace and labels.
+// NewConfiguration returns the Configuration of a peer, with namespace and labels.
 func NewConfiguration(key client.ObjectKey, peer string, of networkingv1beta1.ClusterConfigCIDR) *networkingv1beta1.Configuration {
 	obj := &networkingv1beta1.Configuration{
 		ObjectMeta: PeerMeta(key, peer),

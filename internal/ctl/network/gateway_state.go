@@ -135,7 +135,7 @@ func newGateway(kind string, key client.ObjectKey) *gateway {
 	return GatewayOf(&networkingv1beta1.GatewayClient{ObjectMeta: meta})
 }
 
-// GatewayOf returns the gateway that an object describes.
+// GatewayOf returns the gateway of an object.
 func GatewayOf(obj client.Object) *gateway {
 	g := &gateway{Object: obj}
 	g.server, _ = obj.(*networkingv1beta1.GatewayServer)
@@ -187,7 +187,7 @@ func (g *gateway) reportedPublicKey() []byte {
 	return g.dialer.Status.PublicKey
 }
 
-// readGateway reads the gateway anew, and fails if it can never become ready.
+// readGateway reads the gateway anew, and fails if the gateway can never become ready.
 func (g *gateway) readGateway(ctx context.Context, cl client.Reader) error {
 	err := cl.Get(ctx, client.ObjectKeyFromObject(g.Object), g.Object)
 	switch {
@@ -201,7 +201,7 @@ func (g *gateway) readGateway(ctx context.Context, cl client.Reader) error {
 	return checkRefused(g.statusConditions(), g.GetGeneration())
 }
 
-// watchSecrets returns the kinds of objects that the templates of Liqo are rendered to.
+// watchSecrets returns the kinds of objects rendered from the templates of Liqo.
 func (g *gateway) watchSecrets() kube.Watched {
 	in := []client.ListOption{client.InNamespace(g.GetNamespace())}
 	if g.server != nil {
@@ -233,7 +233,7 @@ func (g *gateway) awaitChange(ctx context.Context, cl client.WithWatch) error {
 	}, g.watchSecrets())
 }
 
-// awaitKeys waits until the gateway names the Secret with its keys.
+// awaitKeys waits until the gateway names its Secret with keys.
 func (g *gateway) awaitKeys(ctx context.Context, cl client.WithWatch) error {
 	return g.awaitState(ctx, cl, func(context.Context) error {
 		if g.secretReference() == nil {
@@ -285,7 +285,7 @@ func (g *gateway) awaitConnection(ctx context.Context, cl client.WithWatch, up b
 		if client.IgnoreNotFound(err) != nil || err == nil && (!up || connection.Status.Value == networkingv1beta1.Connected) {
 			return err
 		}
-		if err := g.readGateway(ctx, cl); err != nil { // the server that a client dials may have moved meanwhile
+		if err := g.readGateway(ctx, cl); err != nil { // the server of a client may have moved meanwhile
 			return err
 		}
 		if err != nil {
@@ -315,7 +315,7 @@ func (g *gateway) connectionProblem(s networkingv1beta1.ConnectionStatus) string
 // maxDialled bounds the dialled addresses in a message.
 const maxDialled = 5
 
-// dialledEndpoint returns the addresses in the order in which a client dials: the spec first, then the reports of the server.
+// dialledEndpoint returns the addresses in the dialling order of a client: the spec first, then the reports of the server.
 func dialledEndpoint(gw *networkingv1beta1.GatewayClient) string {
 	var all []string
 	protocol := corev1.ProtocolUDP

@@ -78,7 +78,7 @@ func runGeneratePublicKey(ctx context.Context, c *cluster.Session, o *generatePu
 	return c.PrintGenerated(o.Generation, newPublicKey(client.ObjectKey{Name: id}, id, public))
 }
 
-// publicKey reads the public key of the gateway: from the Secret, which changes first, or from the status if the user may not read the
+// publicKey reads the public key of the gateway: from the Secret, since the Secret changes first, or from the status if the user may not read the
 // Secret.
 func (g *gateway) publicKey(ctx context.Context, kube client.Reader) (public [32]byte, err error) {
 	var secret corev1.Secret
@@ -96,7 +96,7 @@ func (g *gateway) publicKey(ctx context.Context, kube client.Reader) (public [32
 	return publicKeyOf(&secret)
 }
 
-// publicKeyOf returns the public key in a Secret. It derives the key from a private key alone, as the gateway does.
+// publicKeyOf returns the public key in a Secret. As in the gateway, the key is derived from a private key alone.
 func publicKeyOf(secret *corev1.Secret) ([32]byte, error) {
 	if len(secret.Data[names.PublicKeyKey]) == 0 {
 		private, err := pki.ParseTunnelKey(secret.Data[names.PrivateKeyKey])

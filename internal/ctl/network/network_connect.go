@@ -35,7 +35,7 @@ type ConnectOptions struct {
 	keysNotToShare bool
 }
 
-// olderSpellings maps deprecated flags to the current ones.
+// olderSpellings maps deprecated flags to the current flags.
 var olderSpellings = map[string]string{
 	"server-type": "gw-server-type", "server-template-name": "gw-server-template-name", "server-template-namespace": "gw-server-template-namespace",
 	"server-service-type": "gw-server-service-type",
@@ -126,7 +126,7 @@ func (n *Connection) LocalConfig() *peerConfig { return n.Both[0] }
 // RemoteConfig returns the configuration of the remote cluster.
 func (n *Connection) RemoteConfig() *peerConfig { return n.Both[1] }
 
-// InOrder returns both peer configurations, the one of the given cluster first.
+// InOrder returns both peer configurations, first the configuration of the given cluster.
 func (n *Connection) InOrder(first *cluster.Cluster) []*peerConfig {
 	if n.LocalConfig().ID == first.ID {
 		return n.Both
@@ -184,7 +184,7 @@ func NoOpposite(ctx context.Context, local, remote *peerConfig, hint string) err
 	return nil
 }
 
-// PlanTunnel plans the tunnel and checks all preconditions. It changes nothing.
+// PlanTunnel plans the tunnel and checks all preconditions, without a change.
 func (o *ConnectOptions) PlanTunnel(ctx context.Context, local, remote *peerConfig) (*GatewayPair, error) {
 	if err := NoOpposite(ctx, local, remote, "Exchange the two clusters, or remove it by: liqoctl network disconnect"); err != nil {
 		return nil, err

@@ -56,7 +56,7 @@ func GatewaysBetween(local, remote *cluster.Cluster) []*networkRemains {
 	return []*networkRemains{of(local, remote, dialer, false), of(remote, local, dialer, true), of(local, remote, server, true), of(remote, local, server, false)}
 }
 
-// ConfigurationsBetween returns the Configurations of both clusters about each other.
+// ConfigurationsBetween returns the Configurations of both clusters for the networks of the opposite cluster.
 func ConfigurationsBetween(local, remote *cluster.Cluster) []*networkRemains {
 	of := func(in, other *cluster.Cluster) *networkRemains {
 		return &networkRemains{Cluster: in, other: other.ID, what: "Network configuration", resource: configurations, list: &networkingv1beta1.ConfigurationList{}}

@@ -73,8 +73,8 @@ func FindOne(ctx context.Context, s *cluster.Cluster, list client.ObjectList, ot
 		Hint("Delete all but one of them")
 }
 
-// gatewayKey returns the key of the existing or future gateway of a kind: in the namespace of the Configuration, because a gateway
-// uses no other.
+// gatewayKey returns the key of the existing or future gateway of a kind: in the namespace of the Configuration, because a gateway uses only
+// Configurations of its namespace.
 func (t *peerConfig) gatewayKey(ctx context.Context, kind, other string) (client.ObjectKey, error) {
 	key := client.ObjectKey{Namespace: t.want.Namespace, Name: other}
 	found, err := FindOne(ctx, t.Cluster, newGateway(kind, client.ObjectKey{}).newList(), other)

@@ -54,7 +54,7 @@ type peerConfig struct {
 	written bool
 }
 
-// exchangeConfigs reads the networks and the existing Configurations of both clusters. It changes nothing.
+// exchangeConfigs reads the networks and the existing Configurations of both clusters, without a change.
 func exchangeConfigs(ctx context.Context, local, remote *cluster.Cluster) ([]*peerConfig, error) {
 	var both []*peerConfig
 	for _, s := range []struct{ side, other *cluster.Cluster }{{local, remote}, {remote, local}} {
@@ -76,7 +76,7 @@ func exchangeConfigs(ctx context.Context, local, remote *cluster.Cluster) ([]*pe
 	return both, nil
 }
 
-// hasConfiguration reports whether the cluster has the wanted Configuration, and local prefixes for all of its networks.
+// hasConfiguration reports whether the cluster has the wanted Configuration, and local prefixes for all networks in the Configuration.
 func (t *peerConfig) hasConfiguration(ctx context.Context) bool {
 	return t.have != nil && saysSame(t.have, t.want) && checkConfigured(ctx, t.Kube, t.have) == nil
 }

@@ -31,8 +31,8 @@ type GatewayPair struct {
 	Opposite bool
 }
 
-// CreateTunnel creates both gateways, gives each the public key of the other and, if wanted, waits until both report the tunnel as up.
-// Each step starts as early as possible, independent of the order of the lines: the client starts while the server still does.
+// CreateTunnel creates both gateways, exchanges the public keys and, if wanted, waits until both gateways report the tunnel as up. Each step starts
+// as early as possible, independent of the order of the lines: the client starts while the server still does.
 func (t *GatewayPair) CreateTunnel(ctx context.Context, c *cluster.Session, o *ConnectOptions) error {
 	p := ui.NewPlan(c.Printer)
 	var endpoint networkingv1beta1.EndpointStatus
@@ -112,7 +112,7 @@ func awaitPodAnd(s *cluster.Cluster, p *ui.Plan, gw *gateway, done string, made 
 	}, made...)
 }
 
-// shareKeys gives each gateway the public key of the other.
+// shareKeys exchanges the public keys of the gateways.
 func (t *GatewayPair) shareKeys(p *ui.Plan, c *cluster.Session, serves, dials *ui.Step) {
 	for _, from := range []struct {
 		side  *cluster.Cluster
@@ -138,9 +138,9 @@ func (t *GatewayPair) shareKeys(p *ui.Plan, c *cluster.Session, serves, dials *u
 	}
 }
 
-// learnKey creates the PublicKey of the other gateway in this cluster, owned by the local gateway.
+// learnKey creates the PublicKey of the remote gateway in this cluster, owned by the local gateway.
 func learnKey(ctx context.Context, s *cluster.Cluster, c *cluster.Session, other string, public [32]byte, owner *gateway) error {
-	in := owner.GetNamespace() // the namespace in which the gateway looks for keys
+	in := owner.GetNamespace() // the gateway looks for keys in this namespace
 	want := newPublicKey(client.ObjectKey{Namespace: in, Name: other}, other, public)
 	current, err := keysFrom(ctx, s, other, in)
 	if err != nil {
@@ -161,7 +161,7 @@ func learnKey(ctx context.Context, s *cluster.Cluster, c *cluster.Session, other
 	return cluster.ApplyObject(ctx, s.Kube, want, kube.OwnedBy(owner.Object, s.Kube.Scheme()))
 }
 
-// keysFrom returns the PublicKeys of the other cluster, oldest first: the gateway uses the newest.
+// keysFrom returns the PublicKeys of the remote cluster, oldest first: the gateway uses the newest.
 func keysFrom(ctx context.Context, s *cluster.Cluster, other, in string) ([]networkingv1beta1.PublicKey, error) {
 	var current networkingv1beta1.PublicKeyList
 	if err := s.Kube.List(ctx, &current, client.InNamespace(in), client.MatchingLabels{names.RemoteClusterID: other}); err != nil {

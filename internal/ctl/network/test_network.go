@@ -76,7 +76,7 @@ func TestNetwork(c *cluster.Session, common *TestOptions) *cobra.Command {
 }
 
 func runTestNetwork(ctx context.Context, c *cluster.Session, o *testNetworkOptions) error {
-	if o.basic { // there are no Services and IPs
+	if o.basic { // no Services and IPs exist
 		o.nodePortOutside, o.nodePortPods, o.loadBalancer, o.ip = false, false, false, false
 	}
 	t, err := newNetworkTest(ctx, c, o)
@@ -96,16 +96,16 @@ func runTestNetwork(ctx context.Context, c *cluster.Session, o *testNetworkOptio
 	if err == nil {
 		err = t.summaryError(checks)
 	} else if slices.ContainsFunc(checks, (*check).hasResult) {
-		_, shown := t.countResults(checks) // the results so far
+		_, shown := t.countResults(checks) // the present results
 		err = errors.Join(err, shown)
 	}
 	return errors.Join(err, t.finishTest(ctx))
 }
 
-// toTry is the heading of each cluster in a dry run: its ID, as in all messages of the test.
+// toTry is the heading of each cluster in a dry run: the cluster ID, as in all messages of the test.
 const toTry = "%[2]s cluster"
 
-// printFixtures prints the fixtures instead of deploying them. What client pods ask follows from the addresses of the server pods.
+// printFixtures prints the fixtures instead of deploying them. The targets of client pods follow from the addresses of the server pods.
 func (t *networkTest) printFixtures(ctx context.Context) error {
 	t.Warn("The pods that ask are not shown: what they ask follows from the addresses of those that are asked")
 	var clusters []*cluster.Cluster

@@ -299,7 +299,7 @@ func (t *networkTest) askFrom(ctx context.Context, p *testCluster, clients []*cl
 				return errEnough
 			}
 		}
-		if stuck != nil { // the results of the other pods are complete
+		if stuck != nil { // the results of all remaining pods are complete
 			return stuck
 		}
 		if found < len(open) {

@@ -49,14 +49,14 @@ const (
 // check is one connection test, from a source to a destination.
 type check struct {
 	way string
-	// from and to are the clusters (for a Service, the cluster of its backends); origin and goal are the places in them.
+	// from and to are the clusters (for a Service, the cluster of its backends); origin and goal are the places in the clusters.
 	from, to, origin, goal string
 	target                 probe.Target
 	state                  state
 	err                    error
 }
 
-// setResult records the result. A check that ran out of time has none.
+// setResult records the result. A check without time left has none.
 func (c *check) setResult(err error) {
 	if errors.Is(err, probe.ErrUntried) {
 		return
@@ -86,7 +86,7 @@ type serverPod struct {
 	of   *testCluster
 	// node is the node of the pod, if known.
 	node string
-	// at maps the IDs of client clusters to the address of the pod there.
+	// at maps the IDs of client clusters to the pod's address in the client cluster.
 	at map[string]string
 }
 
@@ -103,7 +103,7 @@ type exposure struct {
 	of *testCluster
 	// name and headless are host names in DNS.
 	name, headless string
-	// nodePort and localPort are the NodePorts, localPort the one with externalTrafficPolicy Local.
+	// nodePort and localPort are the NodePorts, localPort the NodePort with externalTrafficPolicy Local.
 	nodePort, localPort int32
 	loadBalancer        string
 	// err is the reason for a missing load balancer.
@@ -168,8 +168,8 @@ func toNodePorts(path, origin, from, to, kind string, service exposure, address 
 	return checks
 }
 
-// untilNoStranger is the number of successive answers from local pods only: if two backends answer at random, the remote one is missed
-// with a probability of 1 in 65536.
+// untilNoStranger is the number of successive answers from local pods only: if two backends answer at random, the remote backend is missed with a
+// probability of 1 in 65536.
 const untilNoStranger = 16
 
 // toLocalNodePorts returns a check for each node with a local backend. Only the local backend may answer: backends of the other cluster are on no
@@ -241,7 +241,7 @@ func nodeAddress(n *corev1.Node, kind corev1.NodeAddressType) string {
 	return ""
 }
 
-// mergeClients merges the client pods of the same place, and splits one with too many checks into several with distinct names.
+// mergeClients merges the client pods of the same place, and splits a client pod with too many checks into several with distinct names.
 func mergeClients(clients []*clientPod) (out []*clientPod) {
 	type place struct {
 		of   *testCluster
@@ -267,7 +267,7 @@ func mergeClients(clients []*clientPod) (out []*clientPod) {
 	return few
 }
 
-// mostBytes bounds the list of targets of a pod: an argument of a process may have twice that.
+// mostBytes bounds the list of targets of a pod: the limit of a process argument is twice as high.
 const mostBytes = 64 << 10
 
 // splitChecks splits checks into portions for one pod each.
@@ -340,7 +340,7 @@ func (a *clientPod) hasAnswered(pod *corev1.Pod) bool {
 	return true
 }
 
-// terminationMessage returns the termination message of a pod, else the reason of its end, and whether the pod has ended.
+// terminationMessage returns the termination message of a pod, else the reason of the end, and whether the pod has ended.
 func terminationMessage(pod *corev1.Pod) (message string, ended bool) {
 	if pod.Status.Phase != corev1.PodSucceeded && pod.Status.Phase != corev1.PodFailed {
 		return "", false

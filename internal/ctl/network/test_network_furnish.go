@@ -22,7 +22,7 @@ import (
 )
 
 const (
-	// spreadTimeout bounds the propagation of endpoints to all clusters. The checks report missing ones afterwards.
+	// spreadTimeout bounds the propagation of endpoints to all clusters. The checks report missing endpoints afterwards.
 	spreadTimeout = 30 * time.Second
 	// balancerTimeout is how long a load balancer may take to get an address.
 	balancerTimeout = 3 * time.Minute
@@ -83,8 +83,8 @@ func (t *networkTest) awaitServers(ctx context.Context, n int) error {
 	})
 }
 
-// awaitEndpoints waits until a cluster knows all backends of a Service, and returns the Service. Missing ones cause a warning: the
-// checks find them, too.
+// awaitEndpoints waits until a cluster knows all backends of a Service, and returns the Service. Missing backends cause a warning: the checks find
+// them, too.
 func (t *networkTest) awaitEndpoints(ctx context.Context, p *testCluster, name string, n int) (*corev1.Service, error) {
 	within, cancel := context.WithTimeout(ctx, spreadTimeout)
 	defer cancel()

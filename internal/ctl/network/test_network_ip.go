@@ -28,14 +28,14 @@ import (
 const (
 	// shownName is the name of the IP published by each cluster, and of the pod behind the IP.
 	shownName = "external-ip"
-	// shownPort is the port of that pod, on the host network.
+	// shownPort is the port of the pod behind the IP, on the host network.
 	shownPort = 16080
 )
 
 // shown is an address outside the pod network that an IP publishes to the other clusters.
 type shown struct {
 	node  *corev1.Node
-	alias netip.Addr // the address in its own cluster
+	alias netip.Addr // the address in the cluster of the node
 }
 
 func (p *testCluster) shownAnswer() string { return "external-of-" + p.ID }

@@ -30,7 +30,7 @@ const (
 // ofTest has the namespaces of the test. Some pods use the host network, to run checks as processes of the node do.
 var ofTest = purpose{noun: "test", namespace: TestNamespace, label: "test-network.liqo.io/test", manager: "liqoctl-test-network", podSecurity: "privileged"}
 
-// serviceName returns the name of the Service for the pods of the consumer and of its n-th provider.
+// serviceName returns the name of the Service for the pods of the consumer and of the n-th provider.
 func serviceName(n int) string { return "echo-" + strconv.Itoa(n+1) }
 
 // headlessName returns the name of the headless Service for the same pods.
@@ -53,7 +53,7 @@ func (t *networkTest) newServices() (all []*corev1.Service) {
 	return all
 }
 
-// servicesOf returns the Services for the pods of the consumer and of its n-th provider.
+// servicesOf returns the Services for the pods of the consumer and of the n-th provider.
 func (t *networkTest) servicesOf(n int) []*corev1.Service {
 	all := []*corev1.Service{t.newService(n), t.headlessService(n)}
 	if t.nodePortOutside {
@@ -143,7 +143,7 @@ func answersAt(port int32) *corev1.Probe {
 	}
 }
 
-// newPod returns the manifest of the client pod. Its termination message has the results.
+// newPod returns the manifest of the client pod. The termination message of the pod has the results.
 func (a *clientPod) newPod() (*corev1.Pod, error) {
 	targets := make([]probe.Target, len(a.checks))
 	for i, c := range a.checks {

@@ -43,12 +43,12 @@ type testCluster struct {
 	*cluster.Cluster
 	// nodes are the schedulable nodes.
 	nodes []corev1.Node
-	// reached are the nodes with NodePorts, including unschedulable ones.
+	// reached are the nodes with NodePorts, including unschedulable nodes.
 	reached []corev1.Node
-	// lent are the nodes of a provider that take pods of the consumer.
+	// lent are the nodes of a provider for pods of the consumer.
 	lent  []corev1.Node
 	image string
-	// seen maps the IDs of the other clusters to the view of their networks.
+	// seen maps the IDs of the remote clusters to the view of their networks.
 	seen map[string]networkView
 	// servers and clients are the namespaces of server pods and of client pods. The consumer has one namespace, offloaded to the providers. Client
 	// pods are created in each cluster directly, to have one on each node and on host networks.
@@ -156,7 +156,7 @@ func (t *networkTest) checkNodePorts() error {
 	return nil
 }
 
-// findVirtualNodes finds the nodes of a provider that take pods of the consumer.
+// findVirtualNodes finds the nodes of a provider for pods of the consumer.
 func (t *networkTest) findVirtualNodes(ctx context.Context, p *testCluster) error {
 	var list offv1beta1.VirtualNodeList
 	if err := t.consumer.Kube.List(ctx, &list); err != nil {
@@ -236,7 +236,7 @@ func (t *networkTest) readCluster(ctx context.Context, p *testCluster) error {
 	return nil
 }
 
-// othersOf returns the clusters that a cluster is connected to.
+// othersOf returns the connected clusters of a cluster.
 func (f *fixtures) othersOf(p *testCluster) []*testCluster {
 	if p == f.consumer {
 		return f.providers
@@ -293,7 +293,7 @@ func (t *networkTest) requiredPermissions(p *testCluster) []cluster.Permission {
 	return wanted
 }
 
-// viewOf returns the cluster's view of the networks of another one.
+// viewOf returns the cluster's view of the networks of another cluster.
 func (p *testCluster) viewOf(ctx context.Context, other string) (networkView, error) {
 	var list networkingv1beta1.ConfigurationList
 	if err := p.Kube.List(ctx, &list, client.MatchingLabels{names.RemoteClusterID: other}); err != nil {
@@ -316,7 +316,7 @@ func (p *testCluster) viewOf(ctx context.Context, other string) (networkView, er
 	return networkView{append(networks.Pods, networks.External...), seen}, nil
 }
 
-// schedulableNodes returns the nodes that take a pod without tolerations, by name.
+// schedulableNodes returns the nodes for a pod without tolerations, by name.
 func schedulableNodes(all []corev1.Node) []corev1.Node {
 	return slices.DeleteFunc(servingPorts(all), func(n corev1.Node) bool {
 		return n.Spec.Unschedulable ||
@@ -333,7 +333,7 @@ func servingPorts(all []corev1.Node) []corev1.Node {
 	return found
 }
 
-// offloadableProviders returns the virtual nodes to which pods may be offloaded, by name.
+// offloadableProviders returns the ready virtual nodes, by name.
 func offloadableProviders(all []corev1.Node) map[string]bool {
 	ready := map[string]bool{}
 	for i := range all {

@@ -75,7 +75,7 @@ func twoInstallations(cmd *cobra.Command, local, remote *cluster.ClusterFlags) {
 type Authentication struct {
 	*cluster.Session
 	Consumer, Provider *cluster.Cluster
-	// inBand makes the consumer reach the API server through the tunnel, proxyURL through that proxy. readState sets both.
+	// inBand makes the consumer reach the API server through the tunnel, proxyURL through the given proxy. readState sets both.
 	inBand   bool
 	proxyURL string
 	// asBefore keeps an existing path through the tunnel, because no flag asks for another path.
@@ -103,7 +103,7 @@ func (a *Authentication) runSteps(ctx context.Context) error {
 	return nil
 }
 
-// MayBegin fails if the versions are incompatible and no earlier peering exists that may have to be repaired.
+// MayBegin fails if the versions are incompatible and no earlier peering exists for a repair.
 func (a *Authentication) MayBegin(ctx context.Context) error {
 	current, err := tenantOf(ctx, a.Provider, a.Consumer.ID)
 	if err != nil {
@@ -123,7 +123,7 @@ func (a *Authentication) comeBack(ctx context.Context) error {
 	return a.Consumer.WrapWithCluster(mayComeBack(ctx, a.Consumer, a.Provider.ID))
 }
 
-// readState reads the state of both clusters and checks all preconditions. It changes nothing.
+// readState reads the state of both clusters and checks all preconditions, without a change.
 func (a *Authentication) readState(ctx context.Context) (err error) {
 	if a.have, err = tenantOf(ctx, a.Provider, a.Consumer.ID); err != nil {
 		return a.Provider.WrapWithCluster(err)

@@ -71,7 +71,7 @@ func controlPlaneSecrets(ctx context.Context, s *cluster.Cluster, provider strin
 	return all.Items, nil
 }
 
-// newIdentity returns the Identity for a provider that accepted the Tenant.
+// newIdentity returns the Identity for a provider after the provider accepted the Tenant.
 func newIdentity(at client.ObjectKey, provider string, tenant *authv1beta1.Tenant) *authv1beta1.Identity {
 	identity := &authv1beta1.Identity{
 		ObjectMeta: network.PeerMeta(at, provider),

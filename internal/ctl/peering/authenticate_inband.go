@@ -45,7 +45,7 @@ func (a *Authentication) apiServerURL(ctx context.Context) (string, error) {
 	proxy, err := a.throughTunnel(ctx)
 	switch _, none := errors.AsType[*ui.Failure](err); {
 	case errors.Is(err, errNotConnected) && isTunnelProxy(*a.have.Spec.ProxyURL):
-		a.inBand = true // it works again when the networks are connected
+		a.inBand = true // the proxy works again when the networks are connected
 		return *a.have.Spec.ProxyURL, nil
 	case none, apierrors.IsForbidden(err):
 		return "", nil // the existing proxy leads elsewhere
@@ -90,7 +90,7 @@ func (a *Authentication) throughTunnel(ctx context.Context) (string, error) {
 	return policy.TunnelProxyURL(here), nil
 }
 
-// apiServerProxy returns the address at which peers reach the API server proxy.
+// apiServerProxy returns the address of the API server proxy for peers.
 func apiServerProxy(ctx context.Context, s *cluster.Cluster) (netip.Addr, error) {
 	ip, key := &ipamv1alpha1.IP{}, client.ObjectKey{Namespace: s.LiqoNamespace, Name: names.APIServerProxyIP}
 	err := s.Kube.Get(ctx, key, ip)
@@ -110,7 +110,7 @@ func apiServerProxy(ctx context.Context, s *cluster.Cluster) (netip.Addr, error)
 	return addr, nil
 }
 
-// remappedAddress returns the local (remapped) address of an address of the other cluster.
+// remappedAddress returns the local (remapped) translation of a remote address.
 func remappedAddress(ctx context.Context, s *cluster.Cluster, other string, remote netip.Addr) (netip.Addr, error) {
 	found, err := network.FindOne(ctx, s, &networkingv1beta1.ConfigurationList{}, other)
 	if err != nil {

@@ -24,7 +24,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// noncePermissions returns permissions on the nonce of the consumer. A peering user may read and delete no other Secret.
+// noncePermissions returns permissions on the nonce of the consumer. A peering user may read and delete no further Secret.
 func noncePermissions(s *cluster.Cluster, action string) []cluster.Permission {
 	return cluster.ForObject(names.NonceSecret, s.PermissionsFor("", action))
 }
@@ -50,7 +50,7 @@ func controlPlaneSubject(consumer string) pki.Subject {
 	return pki.Subject{CommonName: consumer, Organization: names.ControlPlaneGroup}
 }
 
-// newTenant returns the Tenant of a consumer that signed the nonce of the provider.
+// newTenant returns the Tenant of a consumer with the signed nonce of the provider.
 func newTenant(at client.ObjectKey, consumer string, key crypto.Signer, signature []byte, proxyURL string) (*authv1beta1.Tenant, error) {
 	request, err := pki.NewCSR(key, controlPlaneSubject(consumer))
 	if err != nil {
@@ -105,7 +105,7 @@ func ConditionIs(tenant *authv1beta1.Tenant, kind string, status metav1.Conditio
 	return c != nil && c.ObservedGeneration == tenant.Generation && c.Status == status
 }
 
-// checkGranted returns a Pending with the first thing that the provider has not granted yet.
+// checkGranted returns a Pending with the first missing grant of the provider.
 func checkGranted(tenant *authv1beta1.Tenant) error {
 	key := client.ObjectKeyFromObject(tenant)
 	ready := apimeta.FindStatusCondition(tenant.Status.Conditions, authv1beta1.TenantReady)

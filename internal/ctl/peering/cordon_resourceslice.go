@@ -90,7 +90,7 @@ func cordonSlice(ctx context.Context, c *cluster.Session, o *switchOptions, name
 	return sliceSwitched(ctx, c, o, kubeClient, slice, consumer)
 }
 
-// sliceSwitched waits for the Quota of the slice, which also depends on the Tenant.
+// sliceSwitched waits for the Quota of the slice. The Quota also depends on the Tenant.
 func sliceSwitched(ctx context.Context, c *cluster.Session, o *switchOptions, kubeClient client.WithWatch, slice *authv1beta1.ResourceSlice, consumer string) error {
 	var tenants authv1beta1.TenantList
 	if err := kubeClient.List(ctx, &tenants, client.InNamespace(slice.Namespace)); err != nil {
@@ -110,7 +110,7 @@ func sliceSwitched(ctx context.Context, c *cluster.Session, o *switchOptions, ku
 	return awaitSwitch(ctx, c, kubeClient, tenant, slice.Name)
 }
 
-// cordonOf returns the apply configuration of a ResourceSlice: only the fields that the command owns.
+// cordonOf returns the apply configuration of a ResourceSlice: only the fields owned by the command.
 func cordonOf(c *cluster.Session, slice *authv1beta1.ResourceSlice, cordoned bool) client.Object {
 	part := &metav1.PartialObjectMetadata{}
 	part.SetGroupVersionKind(authv1beta1.GroupVersion.WithKind("ResourceSlice"))

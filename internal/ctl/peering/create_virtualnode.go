@@ -141,7 +141,7 @@ func (o *createVirtualNodeOptions) ofSecret(key client.ObjectKey) (*offv1beta1.V
 	return vn, nil
 }
 
-// setFields sets the options that change pods on their way to the provider.
+// setFields sets the options for changes of pods on their way to the provider.
 func (o *createVirtualNodeOptions) setFields(vn *offv1beta1.VirtualNode) {
 	if vn.Spec.OffloadingPatch == nil && len(o.nodeSelector) == 0 && o.runtimeClass == "" {
 		return
@@ -156,7 +156,7 @@ func (o *createVirtualNodeOptions) setFields(vn *offv1beta1.VirtualNode) {
 	vn.Spec.OffloadingPatch = p
 }
 
-// ofSlice returns the VirtualNode for the resources that a provider granted.
+// ofSlice returns the VirtualNode for the resources granted by a provider.
 func (o *createVirtualNodeOptions) ofSlice(ctx context.Context, c *cluster.Session, cluster client.WithWatch, key client.ObjectKey) (*offv1beta1.VirtualNode, error) {
 	if cluster == nil {
 		return nil, ui.Fail("the grant of a ResourceSlice is read from the cluster, and no cluster is configured: set KUBECONFIG or --kubeconfig")

@@ -133,7 +133,7 @@ func findPeeringUser(ctx context.Context, cl client.Reader, consumer string) (*o
 	return u, nil
 }
 
-// PeeringUsers returns the subjects that are peering users of a cluster: the cluster ID is followed by 32 hexadecimal digits.
+// PeeringUsers returns the peering users of a cluster among the subjects: their names are the cluster ID followed by 32 hexadecimal digits.
 func PeeringUsers(subjects []rbacv1.Subject, consumer string) (users []string) {
 	name := regexp.MustCompile("^" + regexp.QuoteMeta(names.PeeringUserName(consumer)) + "-[0-9a-f]{32}$")
 	for _, s := range subjects {

@@ -74,7 +74,7 @@ func runForce(ctx context.Context, c *cluster.Session, id string) error {
 
 // ForceUnpeer removes a lost peer. It retries after transient errors of the API server, because half a peering is useless.
 func ForceUnpeer(ctx context.Context, c *cluster.Session, kubeClient client.WithWatch, id string) error {
-	s := &cluster.Cluster{Scope: c.Scope("")} // the only cluster, which has no name in messages
+	s := &cluster.Cluster{Scope: c.Scope("")} // the only cluster, without a name in messages
 	s.Kube = cluster.NewRetryingClient(kubeClient, s.Scope)
 	if err := s.FindNamespace(ctx, id); err != nil {
 		return err
@@ -114,7 +114,7 @@ func ForceUnpeer(ctx context.Context, c *cluster.Session, kubeClient client.With
 	return nil
 }
 
-// previewForce prints the ForeignCluster as it would be declared lost, and the names of the objects to delete.
+// previewForce prints the ForeignCluster with the declaration that the cluster is lost, and the names of the objects to delete.
 func previewForce(ctx context.Context, c *cluster.Session, p *cluster.DryRunOptions, id string) error {
 	kubeClient, err := c.NewClient(ctx)
 	if err != nil {

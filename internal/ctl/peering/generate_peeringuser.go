@@ -40,7 +40,7 @@ import (
 const (
 	// peeringUserLife is the validity of the certificate of a peering user: peering takes a minute, and certificates cannot be revoked.
 	peeringUserLife = 24 * time.Hour
-	// shortestLife is the shortest validity that Kubernetes signs.
+	// shortestLife is the shortest validity of certificates signed by Kubernetes.
 	shortestLife = 10 * time.Minute
 	longestLife  = 365 * 24 * time.Hour
 )
@@ -292,9 +292,9 @@ func (u *newPeeringUser) prepareObjects(inLiqo *rbacv1.Role, inTenant *rbacv1.Cl
 	if u.key, err = generate(); err != nil {
 		return err
 	}
-	// The random suffix of the user name keeps the certificate of a deleted user from gaining the permissions of a new one.
+	// The random suffix of the user name keeps the certificate of a deleted user from gaining the permissions of a new user.
 	var random [16]byte
-	_, _ = rand.Read(random[:]) // it never fails
+	_, _ = rand.Read(random[:]) // Read never fails
 	user := names.PeeringUserName(u.consumer) + "-" + hex.EncodeToString(random[:])
 	csr, err := pki.NewCSR(u.key, pki.Subject{CommonName: user, Organization: names.ControlPlaneGroup})
 	if err != nil {
@@ -332,7 +332,7 @@ func (u *newPeeringUser) allObjects() []client.Object {
 	return []client.Object{u.request, u.bindings[0], u.bindings[1]}
 }
 
-// printObjects prints the objects of a dry run. The printed key is unusable: a real run generates another one.
+// printObjects prints the objects of a dry run. The printed key is unusable: a real run generates another key.
 func (u *newPeeringUser) printObjects() error {
 	all := u.allObjects()
 	if ns := u.MissingNamespace(u.Session, u.bindings[1]); ns != nil {
@@ -396,7 +396,7 @@ func (u *newPeeringUser) createObject(ctx context.Context, kind string, obj clie
 	return nil
 }
 
-// explainTaken returns the error about an existing object with the name of a new one.
+// explainTaken returns the error about an existing object with the name of a new object.
 func explainTaken(kind string, obj client.Object, err error) error {
 	name := strings.TrimPrefix(client.ObjectKeyFromObject(obj).String(), "/")
 	if apierrors.IsAlreadyExists(err) {
@@ -405,7 +405,7 @@ func explainTaken(kind string, obj client.Object, err error) error {
 	return fmt.Errorf("making the %s %s: %w", kind, name, err)
 }
 
-// removeEarlierRequest deletes the certificate request of an interrupted attempt: its key is lost.
+// removeEarlierRequest deletes the certificate request of an interrupted attempt: the key of the request is lost.
 func (u *newPeeringUser) removeEarlierRequest(ctx context.Context) error {
 	var current certv1.CertificateSigningRequest
 	if err := u.Kube.Get(ctx, client.ObjectKeyFromObject(u.request), &current); err != nil {

@@ -112,7 +112,7 @@ func (o *generateTenantOptions) checkFlags() error {
 	return nil
 }
 
-// signedNonce returns the nonce that a provider gave this cluster earlier, signed.
+// signedNonce returns an earlier nonce of a provider, signed.
 func signedNonce(ctx context.Context, s *cluster.Cluster, provider string) ([]byte, error) {
 	have, err := handshakeSecrets(ctx, s, names.SignedNonce, provider)
 	if err != nil {

@@ -111,7 +111,7 @@ func runOffload(ctx context.Context, c *cluster.Session, o *offloadOptions, args
 	return nil
 }
 
-// eachNamespace processes all namespaces concurrently, and prints the results in order. A failed namespace does not stop the others.
+// eachNamespace processes all namespaces concurrently, and prints the results in order. A failed namespace does not stop the rest.
 func eachNamespace(ctx context.Context, c *cluster.Session, what string, namespaces []string, do func(ctx context.Context, c *cluster.Session, ns string) error) error {
 	p := ui.NewPlan(c.Printer)
 	var failed atomic.Bool
@@ -246,7 +246,7 @@ func offloadOne(ctx context.Context, c *cluster.Session, o *offloadOptions, kube
 	return nil
 }
 
-// warnUnprotected warns about pods that remote clusters deny or protect less.
+// warnUnprotected warns about pods that are denied or less protected in remote clusters.
 func warnUnprotected(c *cluster.Session, nso *offv1beta1.NamespaceOffloading) {
 	for _, cluster := range cluster.SortedKeys(nso.Status.RemoteNamespacesConditions) {
 		for _, condition := range nso.Status.RemoteNamespacesConditions[cluster] {
@@ -281,7 +281,7 @@ func applyOffloading(ctx context.Context, c *cluster.Session, kube client.Client
 	return old, nil
 }
 
-// isStricter reports whether pods that were allowed on some clusters no longer are.
+// isStricter reports whether some pods, allowed before, are no longer allowed.
 func isStricter(before, after offv1beta1.PodOffloadingStrategyType) bool {
 	return before != "" && before != after && after != offv1beta1.LocalAndRemotePodOffloadingStrategyType
 }

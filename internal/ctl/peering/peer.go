@@ -114,7 +114,7 @@ func (o *peerOptions) checkFlags() (err error) {
 	return err
 }
 
-// peeringRun is a run of the command peer, which makes the remote cluster a provider of the local cluster.
+// peeringRun is a run of the command peer. The run makes the remote cluster a provider of the local cluster.
 type peeringRun struct {
 	*cluster.Session
 	options            *peerOptions
@@ -202,7 +202,7 @@ func (r *peeringRun) surveyAuthentication(ctx context.Context) error {
 	return err
 }
 
-// surveyNetworks plans the tunnel. An existing tunnel of the other direction is reused.
+// surveyNetworks plans the tunnel. An existing tunnel of the opposite direction is reused.
 func (r *peeringRun) surveyNetworks(ctx context.Context) error {
 	client, server := r.consumer, r.provider
 	if r.options.location == atConsumer {
@@ -253,7 +253,7 @@ func (r *peeringRun) exchangeNetworks(ctx context.Context, printer *ui.Printer) 
 
 func (r *peeringRun) buildTunnel(ctx context.Context, printer *ui.Printer) error {
 	c, t := r.WithPrinter(printer), r.network.Tunnel
-	if !t.Opposite { // a peering of the other direction may run concurrently
+	if !t.Opposite { // a peering of the opposite direction may run concurrently
 		now, err := r.existingTunnel(ctx, r.network)
 		if err == nil && now == nil {
 			err = network.NoOpposite(ctx, r.network.LocalConfig(), r.network.RemoteConfig(), "The other direction is being created: run the command again afterwards, and both share a tunnel")

@@ -45,14 +45,13 @@ type sliceRequest struct {
 	earlier []authv1beta1.ResourceSliceCondition
 }
 
-// Conditions of a slice, each of which the provider accepts or denies.
+// Conditions of a slice. The provider accepts or denies each condition.
 const (
 	ofAuthentication = authv1beta1.ResourceSliceConditionTypeAuthentication
 	ofResources      = authv1beta1.ResourceSliceConditionTypeResources
 )
 
-// runSteps applies the slice and waits for the answer. Resources that are not granted are no failure: the provider may grant them
-// later.
+// runSteps applies the slice and waits for the answer. Missing resources are no failure: the provider may grant them later.
 func (r *sliceRequest) runSteps(ctx context.Context) error {
 	if err := r.applySlice(ctx); err != nil {
 		return err
@@ -72,7 +71,7 @@ func (r *sliceRequest) runSteps(ctx context.Context) error {
 	return r.checkResources(ctx)
 }
 
-// checkResources reports which amounts are granted. Custom classes may be granted at any time, or never.
+// checkResources reports the granted amounts. Custom classes may be granted at any time, or never.
 func (r *sliceRequest) checkResources(ctx context.Context) error {
 	step := r.tell.Spin("Waiting for ResourceSlice resources to be accepted")
 	defer step.Stop()

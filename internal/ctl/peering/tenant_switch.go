@@ -160,7 +160,7 @@ func switchTenant(ctx context.Context, c *cluster.Session, o *switchOptions, s *
 	return awaitSwitch(ctx, c, cluster, tenant, "")
 }
 
-// partOf returns the apply configuration of a Tenant: only the fields that the command owns.
+// partOf returns the apply configuration of a Tenant: only the fields owned by the command.
 func partOf(c *cluster.Session, tenant *authv1beta1.Tenant) client.Object {
 	part := &authv1beta1.Tenant{
 		ObjectMeta: metav1.ObjectMeta{Namespace: tenant.Namespace, Name: tenant.Name},
@@ -244,7 +244,7 @@ func awaitSwitch(ctx context.Context, c *cluster.Session, kubeClient client.With
 	return nil
 }
 
-// checkSwitched returns a Pending until the Quota of a ResourceSlice, which admits pods, follows the switches.
+// checkSwitched returns a Pending until the Quota of a ResourceSlice follows the switches. The Quota admits pods.
 func checkSwitched(tenant authv1beta1.TenantCondition, slice *authv1beta1.ResourceSlice, quotas []offv1beta1.Quota) error {
 	n := slices.IndexFunc(quotas, func(q offv1beta1.Quota) bool { return metav1.IsControlledBy(&q, slice) })
 	granted := policy.IsAccepted(slice, authv1beta1.ResourceSliceConditionTypeResources)

@@ -63,18 +63,18 @@ func NewUnauthenticateCommand(c *cluster.Session) *cobra.Command {
 	return cmd
 }
 
-// deauthentication makes a provider forget a consumer. The run deletes existing objects only: it is idempotent.
+// deauthentication makes a provider forget a consumer. The run only deletes existing objects, and is idempotent.
 type deauthentication struct {
 	*cluster.Session
 	consumer, provider *cluster.Cluster
 	wait               bool
 
 	identities, tenants []client.Object
-	// Secrets that are useless without the objects.
+	// Secrets without a use after the deletion of the objects.
 	signed, nonces, kubeconfigs []corev1.Secret
 }
 
-// readState finds the objects to delete. It changes nothing, and fails if they are in use or may not be deleted.
+// readState finds the objects to delete, without a change. It fails if they are in use or may not be deleted.
 func (d *deauthentication) readState(ctx context.Context) error {
 	return inTurn(ctx, d.checkUnused, d.findObjects, d.mayRemove, d.findSecrets) // mayRemove reports missing permissions on Secrets, too
 }
@@ -135,7 +135,7 @@ func (d *deauthentication) mayRemove(ctx context.Context) error {
 	return p.WrapWithCluster(kube.DeleteObjects(ctx, p.Kube, d.tenants, client.DryRunAll)) // a policy may deny a deletion that RBAC allows
 }
 
-// isControlPlane reports whether an Identity is the one of the consumer itself, not of a slice.
+// isControlPlane reports whether an Identity is the Identity of the consumer, not of a slice.
 func isControlPlane(identity client.Object) bool {
 	return identity.(*authv1beta1.Identity).Spec.Type == authv1beta1.ControlPlaneIdentityType
 }

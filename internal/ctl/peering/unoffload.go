@@ -75,7 +75,7 @@ func runUnoffload(ctx context.Context, c *cluster.Session, o *unoffloadOptions, 
 	return nil
 }
 
-// previewUnoffload prints the name of the object to delete, if it exists.
+// previewUnoffload prints the name of the object to delete, if the object exists.
 func previewUnoffload(ctx context.Context, c *cluster.Session, cl client.Client, o *unoffloadOptions, namespace string) error {
 	nso := &offv1beta1.NamespaceOffloading{}
 	err := cl.Get(ctx, client.ObjectKey{Namespace: namespace, Name: names.NamespaceOffloading}, nso)

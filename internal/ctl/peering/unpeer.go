@@ -112,7 +112,7 @@ func (u *unpeering) runSteps(ctx context.Context) error {
 	return err
 }
 
-// readState reads the state of both clusters and checks all preconditions. It changes nothing.
+// readState reads the state of both clusters and checks all preconditions, without a change.
 func (u *unpeering) readState(ctx context.Context) (err error) {
 	if u.reverse, err = u.usedInReverse(ctx); err != nil {
 		return ui.Fail("an error occurred while checking bidirectional peering: %w", err)
@@ -173,7 +173,7 @@ func (d *deauthentication) nameProxy() bool {
 		slices.ContainsFunc(d.tenants, func(obj client.Object) bool { return obj.(*authv1beta1.Tenant).Spec.ProxyURL != nil })
 }
 
-// mayLeadThroughProxy reports whether any credentials use a proxy, including those made by hand. Unreadable credentials count.
+// mayLeadThroughProxy reports whether any credentials use a proxy, including credentials made by hand. Unreadable credentials count.
 func (u *unpeering) mayLeadThroughProxy(ctx context.Context) (bool, error) {
 	fc := &liqov1beta1.ForeignCluster{}
 	err := u.consumer.Kube.Get(ctx, client.ObjectKey{Name: u.provider.ID}, fc)
@@ -225,7 +225,7 @@ func (u *unpeering) usedInReverse(ctx context.Context) (bool, error) {
 	for _, list := range []client.ObjectList{&authv1beta1.IdentityList{}, &authv1beta1.ResourceSliceList{}, &offv1beta1.VirtualNodeList{}} {
 		found, err := network.FindOfPeer(ctx, u.provider, list, u.consumer.ID)
 		if apierrors.IsForbidden(err) {
-			continue // a user of the consumer, who may read only objects about the consumer
+			continue // a user of the consumer with access only to objects about the consumer
 		}
 		if err != nil {
 			return false, u.provider.WrapWithCluster(err)
@@ -249,7 +249,7 @@ func (u *unpeering) endOffloading(ctx context.Context, printer *ui.Printer) erro
 	p, s := ui.NewPlan(printer), u.consumer
 	ended := u.endAll(p, &authv1beta1.ResourceSliceList{}, "resourceslices", p.Add(u.deleteMadeByHand))
 	u.endAll(p, &offv1beta1.VirtualNodeList{}, "virtualnodes", ended)
-	// The last virtual node takes the namespace along, except one made by hand or an orphan.
+	// The last virtual node takes the namespace along, except a virtual node made by hand or an orphan.
 	s.AddStep(p, "Waiting for the namespaces in the provider to go", "", func(ctx context.Context) error {
 		list := &offv1beta1.NamespaceMapList{}
 		maps, err := u.ownObjects(ctx, list)
@@ -271,7 +271,7 @@ func (u *unpeering) deleteMadeByHand(ctx context.Context, printer *ui.Printer) e
 	return u.consumer.WithPrinter(printer).WrapWithCluster(err)
 }
 
-// awaitDrained waits until no pod is left on the virtual nodes that endOffloading deletes; the nodes exist a moment longer.
+// awaitDrained waits until no pod is left on the virtual nodes deleted by endOffloading; the nodes exist a moment longer.
 func (u *unpeering) awaitDrained(ctx context.Context, printer *ui.Printer) error {
 	s := u.consumer.WithPrinter(printer)
 	for _, of := range []struct {
@@ -307,7 +307,7 @@ func (u *unpeering) ownObjects(ctx context.Context, list client.ObjectList) ([]c
 	return slices.DeleteFunc(found, peer.IsReplica), err
 }
 
-// endAll adds the steps to delete all local objects of a kind about the provider and to wait for them. It returns the deletion step.
+// endAll adds the steps to delete all local objects of a kind about the provider and to wait for their end. It returns the deletion step.
 func (u *unpeering) endAll(p *ui.Plan, list client.ObjectList, what string, needs ...*ui.Step) *ui.Step {
 	var found []client.Object
 	deleted := p.Add(func(ctx context.Context, printer *ui.Printer) (err error) {

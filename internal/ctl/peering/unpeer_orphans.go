@@ -33,7 +33,7 @@ import (
 // removeOrphans waits until all objects of the peering are gone, and deletes the tenant namespaces if wanted.
 func (u *unpeering) removeOrphans(ctx context.Context, printer *ui.Printer) error {
 	p := ui.NewPlan(printer)
-	p.Add(func(ctx context.Context, _ *ui.Printer) error { // the ForeignCluster stays after giveUp, also after that of an earlier command
+	p.Add(func(ctx context.Context, _ *ui.Printer) error { // the ForeignCluster stays after giveUp, also after giveUp of an earlier command
 		return u.consumer.WrapWithCluster(mayComeBack(ctx, u.consumer, u.provider.ID))
 	})
 	for _, s := range []struct {
@@ -73,8 +73,8 @@ func createdLists() []client.ObjectList {
 	}
 }
 
-// awaitNothing waits until all objects created for a peering are gone. Kinds that the user may not list are skipped, and objects with
-// another purpose are ignored.
+// awaitNothing waits until all objects created for a peering are gone. Kinds without list permission are skipped, and objects with another purpose
+// are ignored.
 func awaitNothing(ctx context.Context, s *cluster.Cluster, other string) error {
 	if stays, err := staysFor(ctx, s, other); err != nil || stays != "" {
 		if stays != "" {
@@ -112,8 +112,8 @@ func ownedBy(obj client.Object, kind string) bool {
 	return slices.ContainsFunc(obj.GetOwnerReferences(), func(ref metav1.OwnerReference) bool { return ref.Kind == kind })
 }
 
-// awaitKubelets waits until all remains of the virtual kubelets of a provider are gone: pods, leases, and requests for serving
-// certificates. Kinds that the user may not list are skipped.
+// awaitKubelets waits until all remains of the virtual kubelets of a provider are gone: pods, leases, and requests for serving certificates. Kinds
+// without list permission are skipped.
 func awaitKubelets(ctx context.Context, s *cluster.Cluster, provider string) error {
 	for _, of := range []struct {
 		list   client.ObjectList

@@ -1,7 +1,7 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package podpage reads pages that processes of Liqo serve beside their metrics, through the API server: the network of pods is not needed.
+// Package podpage reads pages of processes of Liqo, served beside the metrics, through the API server: the network of pods is not needed.
 package podpage
 
 import (
@@ -36,13 +36,13 @@ const TokenLifetime = 10 * time.Minute
 
 // Reader reads pages of pods. It is safe for concurrent use.
 type Reader struct {
-	// Dial opens a connection to a port of a pod. It is a field for tests, whose pods do not run.
+	// Dial opens a connection to a port of a pod. Dial is a field for tests, whose pods do not run.
 	Dial    func(ctx context.Context, pod *corev1.Pod, port int32) (net.Conn, error)
 	config  *rest.Config
 	clients kubernetes.Interface
 }
 
-// NewReader returns a Reader that forwards ports of pods.
+// NewReader returns a Reader by port forwarding to pods.
 func NewReader(config *rest.Config, clients kubernetes.Interface) *Reader {
 	r := &Reader{config: config, clients: clients}
 	r.Dial = r.forwardPort
@@ -81,7 +81,7 @@ type BusyError struct {
 	After time.Duration
 }
 
-// Error returns what to do.
+// Error returns the remedy.
 func (e *BusyError) Error() string {
 	return fmt.Sprintf("the pod is asked by others: ask again in %s", e.After)
 }
@@ -141,7 +141,7 @@ func (r *Reader) forwardPort(ctx context.Context, pod *corev1.Pod, port int32) (
 	return connection, nil
 }
 
-// dialWithin is dialPod until the end of ctx, which the dialer does not know. A later connection is closed.
+// dialWithin is dialPod until the end of ctx, since the dialer does not know ctx. A later connection is closed.
 func (r *Reader) dialWithin(ctx context.Context, pod *corev1.Pod) (httpstream.Connection, error) {
 	type dialled struct {
 		tunnel httpstream.Connection
@@ -165,7 +165,7 @@ func (r *Reader) dialWithin(ctx context.Context, pod *corev1.Pod) (httpstream.Co
 	}
 }
 
-// dialPod opens a connection that forwards ports of a pod.
+// dialPod opens a connection for port forwarding to a pod.
 func (r *Reader) dialPod(pod *corev1.Pod) (httpstream.Connection, error) {
 	url := r.clients.CoreV1().RESTClient().Post().Resource("pods").Namespace(pod.Namespace).Name(pod.Name).SubResource("portforward").URL()
 	roundTripper, upgrader, err := spdy.RoundTripperFor(r.config)

@@ -30,7 +30,7 @@ type ChecklistItem struct {
 	Bold bool
 }
 
-// Checklist prints a title and its items to the result stream.
+// Checklist prints a title and the items to the result stream.
 func (p *Printer) Checklist(title string, items []ChecklistItem) {
 	title = clean(title)
 	rule := strings.Repeat("-", len([]rune(title)))

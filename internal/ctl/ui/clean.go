@@ -19,7 +19,7 @@ func clean(text string) string { return policy.CleanText(text, maxText) }
 // cleanWriter removes control characters from documents. In UTF-8 they are single bytes, or the second byte after 0xc2.
 type cleanWriter struct {
 	to   io.Writer
-	lead bool // the last byte was 0xc2, which is held back
+	lead bool // the last byte was 0xc2, held back
 }
 
 func (w *cleanWriter) Write(p []byte) (int, error) {

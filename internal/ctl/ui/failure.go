@@ -18,7 +18,7 @@ type Failure struct {
 	err   error
 }
 
-// Fail returns a Failure. The format may wrap an error, as that of fmt.Errorf.
+// Fail returns a Failure. As in fmt.Errorf, the format may wrap an error.
 func Fail(format string, args ...any) *Failure { return &Failure{err: fmt.Errorf(format, args...)} }
 
 // Hint adds a hint.
@@ -41,7 +41,7 @@ func (f *Failure) Page() string {
 	return f.page
 }
 
-// In sets the scope in which the line is printed.
+// In sets the scope of the printed line.
 func (f *Failure) In(scope string) *Failure {
 	f.Scope = scope
 	return f

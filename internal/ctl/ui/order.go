@@ -34,7 +34,7 @@ func (o *Order) Turn() (p *Printer, end func()) {
 	return &Printer{in: of.in, stdout: of.stdout, stderr: of.stderr, terminal: of.terminal, turn: t}, t.end
 }
 
-// Abandon prints the buffered warnings and drops the other lines, whose preceding lines will never be true.
+// Abandon prints the buffered warnings and drops all remaining lines, because their preceding lines will never be true.
 func (o *Order) Abandon() {
 	o.mu.Lock()
 	defer o.mu.Unlock()

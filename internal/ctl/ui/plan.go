@@ -54,8 +54,8 @@ type inOrder struct{}
 // InOrder returns a context that makes plans run one step after another.
 func InOrder(ctx context.Context) context.Context { return context.WithValue(ctx, inOrder{}, true) }
 
-// Run runs all steps, and returns after all have ended. The first failure cancels the other steps and is returned. At a timeout, Run
-// returns the error of the first step in order.
+// Run runs all steps, and returns after all have ended. The first failure cancels all remaining steps and is returned. At a timeout, Run returns the
+// error of the first step in order.
 func (p *Plan) Run(ctx context.Context) error {
 	within, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ui prints the output of the CLI. Progress goes to standard error in lines that scripts can grep, results to standard
-// output. On a terminal the lines have colours, and running steps have a spinner.
+// Package ui prints the output of the CLI. Progress goes to standard error in lines for grep, results to standard output. On a terminal the lines
+// have colours, and running steps have a spinner.
 package ui
 
 import (
@@ -36,7 +36,7 @@ type Printer struct {
 	quiet    bool
 
 	mu    sync.Mutex
-	steps []*Spinner // the running steps; the first one has the spinner
+	steps []*Spinner // the running steps; the first has the spinner
 }
 
 // NewPrinter returns a printer. It uses spinners and colours only if both streams are a terminal, because scripts may read either.
@@ -78,7 +78,7 @@ func (p *Printer) Info(format string, args ...any) { p.line(info, pterm.FgDarkGr
 // Success prints a line about a completed action.
 func (p *Printer) Success(format string, args ...any) { p.line(info, pterm.FgGreen, format, args) }
 
-// Warn prints a line about a problem that the user should check.
+// Warn prints a line about a problem to be checked by the user.
 func (p *Printer) Warn(format string, args ...any) { p.line(warning, pterm.FgYellow, format, args) }
 
 // Error prints a line about a failure.
@@ -108,7 +108,7 @@ func (p *Printer) print(l outputLine) {
 	fmt.Fprintln(p.stderr, l.text)
 }
 
-// root returns the printer that writes.
+// root returns the writing printer.
 func (p *Printer) root() *Printer {
 	for p.turn != nil {
 		p = p.turn.order.printer
@@ -171,7 +171,7 @@ func (p *Printer) ask(ctx context.Context, command string) error {
 type Scope struct {
 	printer *Printer
 	label   string
-	colour  pterm.Color // the colour of its spinners
+	colour  pterm.Color // the colour of spinners
 }
 
 // Scope returns the scope of a name, such as local or remote. The scope without a name prints plain lines.
@@ -193,11 +193,11 @@ func (p *Printer) Scope(name string) *Scope {
 // Success prints a line about a completed action.
 func (s *Scope) Success(format string, args ...any) { s.printer.Success(s.label+format, args...) }
 
-// Warn prints a line about a problem that the user should check.
+// Warn prints a line about a problem to be checked by the user.
 func (s *Scope) Warn(format string, args ...any) { s.printer.Warn(s.label+format, args...) }
 
 // Error prints a line about a failure.
 func (s *Scope) Error(format string, args ...any) { s.printer.Error(s.label+format, args...) }
 
-// Spin starts a step in the scope. Stop ends it; a success is a line of the scope.
+// Spin starts a step in the scope. Stop ends the step; a success is a line of the scope.
 func (s *Scope) Spin(text string) *Spinner { return s.printer.step(s.colour, s.label, text) }

@@ -11,7 +11,7 @@ import (
 	"github.com/pterm/pterm"
 )
 
-// patience is how long a missing condition must stay the same before a line about it is printed, without a spinner.
+// patience is how long a missing condition must stay the same before a line about the condition is printed, without a spinner.
 const patience = 10 * time.Second
 
 // Spinner is an action that takes time. On a terminal, a spinner is shown until Done or Stop. Elsewhere the end is printed, and the missing condition
@@ -25,7 +25,7 @@ type Spinner struct {
 	text    string
 	started time.Time
 
-	// missing is the condition that the step waits for, if known.
+	// missing is the awaited condition, if known.
 	missing string
 	printed []string
 	late    *time.Timer // nil before a condition is missing
@@ -108,7 +108,7 @@ func (s *Spinner) due(missing string, speaks bool) bool {
 	return true
 }
 
-// room returns the columns of the terminal beside a spinner and its seconds.
+// room returns the columns of the terminal beside a spinner and the seconds.
 func room() int { return pterm.GetTerminalWidth() - 12 }
 
 // whole returns the full text of the spinner.

@@ -20,7 +20,7 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// inputs are what a move depends on. Absent objects are nil.
+// inputs are the objects of a move. Absent objects are nil.
 type inputs struct {
 	claim      *corev1.PersistentVolumeClaim
 	class      *storagev1.StorageClass
@@ -65,7 +65,7 @@ func (m *move) gatherInputs(ctx context.Context) (*inputs, error) {
 	return in, err
 }
 
-// getOrNil returns an object, nil if it does not exist.
+// getOrNil returns an object, nil for a missing object.
 func getOrNil[T client.Object](ctx context.Context, from client.Reader, key client.ObjectKey, obj T) (T, error) {
 	var none T
 	err := from.Get(ctx, key, obj)
@@ -93,7 +93,7 @@ func (m *move) listUsers(ctx context.Context, claim string) (users []corev1.Pod,
 	return users, nil
 }
 
-// usesClaim reports whether a pod has a volume of a claim, generic ephemeral ones included.
+// usesClaim reports whether a pod has a volume of a claim, including generic ephemeral volumes.
 func usesClaim(pod *corev1.Pod, claim string) bool {
 	for _, v := range pod.Spec.Volumes {
 		if v.PersistentVolumeClaim != nil && v.PersistentVolumeClaim.ClaimName == claim || v.Ephemeral != nil && pod.Name+"-"+v.Name == claim {

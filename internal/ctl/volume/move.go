@@ -27,7 +27,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// moveOptions are the flags of the command. Names are those of the original.
+// moveOptions are the flags of the command. Names are the original's.
 type moveOptions struct {
 	namespace, liqoNamespace, targetNode                        string
 	cpuRequests, cpuLimits, memoryRequests, memoryLimits, image string
@@ -93,7 +93,7 @@ type move struct {
 	openLog func(ctx context.Context, pod string) (io.ReadCloser, error)
 }
 
-// runMove runs the command while it holds the Lease of the claim.
+// runMove runs the command under the Lease of the claim.
 func runMove(ctx context.Context, c *cluster.Session, o *moveOptions, name string) error {
 	namespace, err := c.ResourceNamespace(o.namespace)
 	if err != nil {

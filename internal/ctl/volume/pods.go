@@ -156,11 +156,11 @@ func (c *copying) chooseListener() (listens, connects string) {
 	return source, target
 }
 
-// podName returns the name of the pod of an end, and of its Secret.
+// podName returns the name of the pod and of the Secret of an end.
 func (c *copying) podName(end string) string { return names.Join(c.temporary.Name, end) }
 
 func (c *copying) runPods(ctx context.Context) (end mover.Progress, err error) {
-	// Pods of an interrupted run may have verified what was changed since.
+	// Pods of an interrupted run may have verified data that changed since.
 	if err := c.removeHelpers(ctx); err != nil {
 		return end, err
 	}
@@ -273,7 +273,7 @@ func (c *copying) checkRunning(pod *corev1.Pod) error {
 	return nil
 }
 
-// notStarted returns a Pending with why a pod does not start, and an error if it never will.
+// notStarted returns a Pending with why a pod does not start, and an error if the pod never will.
 func notStarted(pod *corev1.Pod) error {
 	for _, c := range pod.Status.Conditions {
 		if c.Type == names.PodAccepted && c.Status == corev1.ConditionFalse {
@@ -310,7 +310,7 @@ func (c *copying) ensurePod(ctx context.Context, end, address string) (*corev1.P
 	return pod, nil
 }
 
-// addressAnnotation of a pod has the flag with its address.
+// addressAnnotation of a pod has the flag with the address.
 const addressAnnotation = "storage.liqo.io/move-address"
 
 // newPod returns the pod of an end. The pod runs as root, because files belong to any user. The only capabilities are those to read, or to write and

@@ -32,11 +32,11 @@ const swapAnnotation = "storage.liqo.io/move-claim"
 type swap struct {
 	// Claim is the claim to make again.
 	Claim *corev1.PersistentVolumeClaim `json:"claim"`
-	// UID is of the claim that is deleted.
+	// UID is the UID of the deleted claim.
 	UID       types.UID `json:"uid"`
 	Temporary string    `json:"temporary"`
 	OldVolume string    `json:"oldVolume"`
-	// Policies of both volumes, which are retained meanwhile.
+	// Policies of both volumes. The volumes are retained meanwhile.
 	OldPolicy corev1.PersistentVolumeReclaimPolicy `json:"oldPolicy"`
 	NewPolicy corev1.PersistentVolumeReclaimPolicy `json:"newPolicy"`
 	// Forward is set once the claim is being deleted and no pod started with the claim after the copy was verified. Otherwise the claim gets the old
@@ -49,7 +49,7 @@ func shortHash(text string) string {
 	return hex.EncodeToString(sum[:4])
 }
 
-// bindingAnnotations are set by Kubernetes when it binds a claim.
+// bindingAnnotations are set by Kubernetes at the binding of a claim.
 var bindingAnnotations = []string{
 	"pv.kubernetes.io/bind-completed", "pv.kubernetes.io/bound-by-controller", "volume.kubernetes.io/selected-node", "volume.kubernetes.io/storage-provisioner",
 	"volume.beta.kubernetes.io/storage-provisioner", "volume.kubernetes.io/storage-resizer",
@@ -82,7 +82,7 @@ func (m *move) commitSwap(ctx context.Context, in *inputs, temporary *corev1.Per
 		},
 		Spec: *in.claim.Spec.DeepCopy(),
 	}
-	again.Spec.DataSource, again.Spec.DataSourceRef = nil, nil // the volume has its data
+	again.Spec.DataSource, again.Spec.DataSourceRef = nil, nil // the volume has the data
 	s := &swap{
 		Claim: again, UID: in.claim.UID, Temporary: temporary.Name, OldVolume: in.volume.Name,
 		OldPolicy: in.volume.Spec.PersistentVolumeReclaimPolicy, NewPolicy: volume.Spec.PersistentVolumeReclaimPolicy,
@@ -131,7 +131,7 @@ func (m *move) retainVolume(ctx context.Context, volume string, changes ...func(
 	})...)
 }
 
-// releaseVolume gives a volume its policy again, unless the volume was deleted.
+// releaseVolume restores the policy of a volume, unless the volume was deleted.
 func (m *move) releaseVolume(ctx context.Context, volume string, policy corev1.PersistentVolumeReclaimPolicy) error {
 	return client.IgnoreNotFound(m.patchVolume(ctx, volume, func(v *corev1.PersistentVolume) {
 		v.Spec.PersistentVolumeReclaimPolicy = policy
@@ -210,7 +210,7 @@ func (m *move) finishSwap(ctx context.Context) (completed bool, err error) {
 	return s.Forward, m.releaseVolume(ctx, newVolume, s.NewPolicy)
 }
 
-// rebindClaim makes the claim again, bound to the new volume, or to the old one if a pod got in between.
+// rebindClaim makes the claim again, bound to the new volume, or to the old volume if a pod got in between.
 func (m *move) rebindClaim(ctx context.Context, s *swap, newVolume string) error {
 	step := m.Spin("Binding the claim " + m.claim.String())
 	defer step.Stop()
@@ -264,7 +264,7 @@ func (m *move) awaitGone(ctx context.Context, name string, uid types.UID) error 
 	})
 }
 
-// deleteClaim deletes a claim, and waits until it is gone.
+// deleteClaim deletes a claim, and waits until the claim is gone.
 func (m *move) deleteClaim(ctx context.Context, name string) error {
 	claim, err := getOrNil(ctx, m.kube, client.ObjectKey{Namespace: m.claim.Namespace, Name: name}, &corev1.PersistentVolumeClaim{})
 	if err != nil || claim == nil {
@@ -286,7 +286,7 @@ func (m *move) reserveVolume(ctx context.Context, volume string, claim *corev1.P
 	})
 }
 
-// removeCopy removes the temporary claims of the claim, with what was copied, and their pods.
+// removeCopy removes the temporary claims of the claim, with the copied data, and their pods.
 func (m *move) removeCopy(ctx context.Context) error {
 	if err := m.removeHelpers(ctx); err != nil {
 		return err
