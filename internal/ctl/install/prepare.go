@@ -115,7 +115,7 @@ func (i *Installer) setValues(ctx context.Context, p *installPlan, f *clusterFac
 		return err
 	}
 	p.objects = rendered
-	// The final values count, whatever flag or file set them.
+	// The final values count, independent of the flag or file that set them.
 	if f, err = f.withValues(p.values); err != nil {
 		return err
 	}
