@@ -1,20 +1,20 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package election decides which replica of a gateway may be active: at most one at a time. It has no clock, no network and no client.
+// Package election decides which replica of a gateway may be active: at most one at a time. The package has no clock, no network and no client.
 //
-// The Lease of the gateway names its holder and the standbys that may follow it, and only a compare-and-swap changes that. A holder is active while
-// it renews the Lease, or while every standby promises not to take it: the holder asks them over the network several times a second, and each answer
-// is a promise for a limited time. So an outage of the API server ends no tunnel, and a Lease whose holder is heard is not written. A holder that
-// reaches neither the API server nor all standbys ends by itself, before any of them may take the Lease. Then it asks for no promises, which would only
-// keep those that answer from the Lease, until all standbys would promise again.
+// The Lease of the gateway names the holder and the standbys, and changes only by compare-and-swap. The holder is active while the holder renews the
+// Lease, or while all standbys promise not to take the Lease: the holder asks the standbys over the network several times a second, and each answer
+// is a promise for a limited time. Therefore an outage of the API server ends no tunnel, and no renewal is written while the standbys answer. A
+// holder that reaches neither the API server nor all standbys ends by itself, before any standby may take the Lease. The ended holder asks for no
+// promises until all standbys would promise again, because promises would only keep the answering standbys from the Lease.
 //
-// The holder adds a replica that answers to the standbys, and removes one that is silent. Without a standby it stays active for any time: a replica
-// that is not a standby takes over only when Kubernetes has said for a while that the holder runs no more. So one that starts in a partition waits.
-// What Kubernetes says may be about an earlier process of the pod: a holder that has not been listed for long is active only while it renews the
-// Lease. If the pod of a node that is only cut off is deleted, by Kubernetes or by force, both are active until the node is back.
+// The holder adds an answering replica to the standbys, and removes a silent standby. Without a standby the holder stays active without limit: a
+// replica outside the standbys takes over only after Kubernetes has reported for a while that the holder no longer runs. Therefore a replica started
+// in a partition waits. The report of Kubernetes may be about an earlier process of the pod: a recently listed holder is active only while the holder
+// renews the Lease. If the pod of an isolated node is deleted, by Kubernetes or by force, two replicas are active until the node is back.
 //
-// A process that dies leaves a tunnel in the kernel, which passes packets until FenceUntil.
+// The tunnel of a dead process stays in the kernel, and passes packets until FenceUntil.
 package election
 
 import (
@@ -27,19 +27,20 @@ import (
 type Times struct {
 	// Ask is the interval between two requests of the holder to each replica.
 	Ask time.Duration
-	// Promise is how long a replica that answers does not take the Lease. The holder counts it from the request, and Margin less.
+	// Promise is how long an answering replica does not take the Lease. The holder counts from the request, and Margin less.
 	Promise, Margin time.Duration
-	// Lease is how long a Lease must stay as it is, not renewed, before a replica takes it. The holder counts only Deadline, from the begin of the write.
+	// Lease is how long a Lease must stay unchanged and not renewed before a replica takes the Lease. The holder counts only Deadline, from the begin
+	// of the write.
 	Lease, Deadline time.Duration
 	// Renew is the interval of writes, and of attempts after failed ones, while an answer is older than Late.
 	Renew, Late time.Duration
-	// Silence is how long a replica that does not answer stays a standby.
+	// Silence is how long a silent replica stays a standby.
 	Silence time.Duration
-	// Fence is how long a tunnel passes packets at most after its process died: less than Lease.
+	// Fence is the maximum time for which a tunnel passes packets after its process died: less than Lease.
 	Fence time.Duration
 	// Settle is how long a replica must be listed before it may be active without renewing the Lease: longer than the list lags.
 	Settle time.Duration
-	// Stranger is how long a Lease without a holder must stay unchanged before a replica takes it although nodes reach another one.
+	// Stranger is how long a Lease without a holder must stay unchanged before a replica takes the Lease although nodes reach another replica.
 	Stranger time.Duration
 }
 
@@ -60,11 +61,11 @@ type Lease struct {
 	Holder  string
 	// Standbys may take the Lease while the holder runs.
 	Standbys []string
-	// Renewed differs after each renewal. A write that only adds standbys is none.
+	// Renewed differs after each renewal. A write for new standbys is no renewal.
 	Renewed int64
 }
 
-// Outside is the holder of a Lease while a pod has the tunnel that takes part in no election.
+// Outside is the holder of a Lease while a pod without election has the tunnel.
 const Outside = "pod-without-election"
 
 // never is longer than any gateway runs.
@@ -79,7 +80,7 @@ const (
 	Renew Write = "renew"
 )
 
-// Nonce is a random number that a message brings back, which shows that the message is new.
+// Nonce is a random number. A message with the nonce of its receiver is new.
 type Nonce [16]byte
 
 // Message is a request of the holder, or an answer.
@@ -92,13 +93,13 @@ type Message struct {
 	Term int32
 	// Nonce is new, Echo is the last Nonce of the receiver.
 	Nonce, Echo Nonce
-	// Probe is set in a request for no promise. Promise in its answer tells only that the sender would promise.
+	// Probe marks a request for no promise. Promise in the answer means only: the sender would promise.
 	Probe bool
-	// Promise is set in an answer that promises not to take the Lease, Unable in one of a replica that cannot apply its state.
+	// Promise is set in an answer with the promise not to take the Lease. Unable is set in an answer of a replica unable to apply its state.
 	Promise, Unable bool
 }
 
-// maxOthers bounds the replicas that a holder asks.
+// maxOthers bounds the replicas asked by a holder.
 const maxOthers = 16
 
 // Replica is the state of one replica of a gateway.
@@ -109,40 +110,40 @@ type Replica struct {
 
 	lease    Lease
 	observed time.Time // of the last change of the Lease
-	won      bool      // this process wrote that it is the holder, and no other holder followed
+	won      bool      // this process wrote itself as the holder, and no different holder followed
 	since    time.Time // begin of the term of this process
 	renewed  time.Time // begin of the last write of the holder
 	tried    time.Time // last write, successful or not
-	unread   int       // attempts to take the Lease since it was last read for that
-	taking   int       // writes of this replica that may still replace the Lease
-	adding   []string  // standbys in writes that may still replace the Lease
-	writes   int       // of these
+	unread   int       // attempts to take the Lease since the last successful read for an attempt
+	taking   int       // writes of this replica, still able to replace the Lease
+	adding   []string  // standbys in writes still able to replace the Lease
+	writes   int       // number of writes of adding
 	asked    time.Time // last requests
 	others   map[string]*other
 
 	retired    bool      // this process ends, or has ended its term
-	unable     bool      // it cannot apply its state
-	resigned   int32     // last term that it gave up
-	vain       int       // terms that it gave up since it was active
-	running    []string  // replicas; a holder asks those
-	listed     time.Time // this replica is in running since then; the zero value: it is not
+	unable     bool      // this replica cannot apply its state
+	resigned   int32     // last resigned term
+	vain       int       // terms resigned since this replica was active
+	running    []string  // all running replicas; a holder asks these
+	listed     time.Time // since then, this replica is in running; zero value: not in running
 	settled    bool      // this process was listed for Settle before a renewal, and has stayed listed
-	unlisted   time.Time // the holder is not in running since then; the zero value: it is
+	unlisted   time.Time // since then, the holder is not in running; zero value: in running
 	elsewhere  bool      // nodes reach another replica
-	heard      time.Time // last request that was answered by a promise
-	known      Lease     // Lease whose holder sent it
+	heard      time.Time // last request answered by a promise
+	known      Lease     // Lease of the sender of that request
 	challenges []issued  // nonces of recent answers
 	requests   []issued  // nonces of recent new requests
-	stale      time.Time // last answer to a request that was not new
+	stale      time.Time // last answer to an old request
 }
 
-// other is another replica, as its holder sees it.
+// other is the holder's view of another replica.
 type other struct {
 	promised time.Time // time of the last request answered by a promise
-	willing  time.Time // of the last request, also for no promise, to which it promises, or would
-	unable   bool      // by its last answer
+	willing  time.Time // time of the last request or probe answered by a promise, or by the readiness to promise
+	unable   bool      // content of the last answer
 	pending  []issued  // requests
-	last     Nonce     // of its last answer
+	last     Nonce     // nonce of the last answer
 }
 
 type issued struct {
@@ -160,7 +161,7 @@ func NewReplica(self string, times Times, random func() Nonce) *Replica {
 func (r *Replica) SetReplicas(names []string, elsewhere bool, now time.Time) {
 	r.elsewhere = elsewhere
 	r.setRunning(names, now)
-	maps.DeleteFunc(r.others, func(name string, _ *other) bool { // the promise of a standby counts until the Lease has it no more
+	maps.DeleteFunc(r.others, func(name string, _ *other) bool { // the promise of a standby counts until the Lease no longer has the standby
 		return !slices.Contains(slices.Concat(names, r.lease.Standbys, r.adding), name)
 	})
 	for _, name := range names {
@@ -173,7 +174,7 @@ func (r *Replica) SetReplicas(names []string, elsewhere bool, now time.Time) {
 func (r *Replica) setRunning(names []string, now time.Time) {
 	r.running = slices.Clone(names)
 	switch listed := r.isListed(); {
-	case !listed && r.settled: // others may take the Lease now, unless it is renewed; what had ended stays so
+	case !listed && r.settled: // another replica may take the Lease now, unless the Lease is renewed; an ended term stays ended
 		if limit := r.ActiveUntil().Add(-r.times.Deadline); r.won && limit.Before(now) {
 			r.renewed = limit
 		} else {
@@ -197,7 +198,7 @@ func (r *Replica) observeHolder(now time.Time) {
 	}
 }
 
-// ObserveLease records the Lease as it was read. An older version than the known one is ignored.
+// ObserveLease records a read Lease. A version older than the known version is ignored.
 func (r *Replica) ObserveLease(l Lease, now time.Time) {
 	if l.UID == r.lease.UID && l.Version <= r.lease.Version {
 		return
@@ -214,10 +215,10 @@ func (r *Replica) ObserveLease(l Lease, now time.Time) {
 	r.won = r.won && l.Holder == r.self
 }
 
-// RecordWrite records a successful write. It was a renewal if it began at began, which is not zero.
+// RecordWrite records a successful write. The write was a renewal if began, the begin of the write, is not zero.
 func (r *Replica) RecordWrite(l Lease, began, now time.Time) {
 	r.ObserveLease(l, now)
-	current := r.lease // others may have written it since, but not its holder
+	current := r.lease // another process may have written the Lease since, but did not change the holder
 	before := r.won
 	if r.won = current.UID == l.UID && current.Term == l.Term && current.Holder == l.Holder && l.Holder == r.self && l.Term != r.resigned && !r.retired; r.won {
 		if !began.IsZero() {
@@ -233,12 +234,12 @@ func (r *Replica) RecordWrite(l Lease, began, now time.Time) {
 // RecordAttempt records that a write begins, before the Lease is read for it.
 func (r *Replica) RecordAttempt(now time.Time) { r.tried = now }
 
-// RecordUnread records that the Lease could not be read to be taken.
+// RecordUnread records a failed read of the Lease before a take.
 func (r *Replica) RecordUnread() { r.unread++ }
 
 // BeginTake reports whether this replica may still take the Lease, and with which standbys. The Lease and the names of running replicas were just
-// read. Until the outcome of the write is known, it promises nothing. A replica that cannot read the Lease goes on to promise: an outage of the API
-// server may be longer than that of the network.
+// read. Until the outcome of the write is known, this replica promises nothing. A replica unable to read the Lease continues to promise: an outage of
+// the API server may be longer than an outage of the network.
 func (r *Replica) BeginTake(l Lease, running []string, now time.Time) (standbys []string, ok bool) {
 	r.unread = 0
 	r.ObserveLease(l, now)
@@ -246,14 +247,14 @@ func (r *Replica) BeginTake(l Lease, running []string, now time.Time) (standbys 
 		return nil, false
 	}
 	r.taking++
-	// The standbys of the last holder are as good as they were. It may be dead, but has to answer like a replica that starts.
+	// The standbys of the last holder are as good as before. The last holder may be dead, and has to answer first, like a new replica.
 	return slices.DeleteFunc(slices.Clone(r.lease.Standbys), func(name string) bool {
 		return name == r.self || name == r.lease.Holder || !slices.Contains(running, name)
 	}), true
 }
 
-// BeginRenew returns the standbys to write the Lease with, and whether to renew it. From now on each of them may have it. While all standbys
-// promise, a renewal would only have them wait longer for the next failure of a settled holder.
+// BeginRenew returns the standbys for the write of the Lease, and whether to renew the Lease. From now on each of the standbys may have the Lease.
+// While all standbys promise, a renewal would only lengthen the wait of the standbys for the next failure of a settled holder.
 func (r *Replica) BeginRenew(now time.Time) (standbys []string, renews bool) {
 	standbys = r.wantedStandbys(now)
 	renews = !r.settled || r.hasStandbys() && now.Sub(r.oldestPromise()) >= r.times.Late
@@ -269,7 +270,7 @@ func (r *Replica) BeginRenew(now time.Time) (standbys []string, renews bool) {
 // hasStandbys reports whether a replica may follow this holder.
 func (r *Replica) hasStandbys() bool { return len(r.lease.Standbys)+len(r.adding) > 0 }
 
-// RecordRefusal records that the API server refused the write, or never got it. A write without an answer may still succeed.
+// RecordRefusal records that the API server refused or never got the write. A write without an answer may still succeed.
 func (r *Replica) RecordRefusal() {
 	r.taking = max(0, r.taking-1)
 	if r.writes = max(0, r.writes-1); r.writes == 0 {
@@ -277,7 +278,7 @@ func (r *Replica) RecordRefusal() {
 	}
 }
 
-// wantedStandbys returns the replicas that may follow this holder: those that answer, and those that have been silent for a moment only.
+// wantedStandbys returns the possible followers of this holder: answering replicas, and standbys silent only for a moment.
 func (r *Replica) wantedStandbys(now time.Time) (out []string) {
 	for _, name := range slices.Sorted(maps.Keys(r.others)) {
 		last := r.others[name].willing
@@ -298,20 +299,21 @@ func (r *Replica) wantedStandbys(now time.Time) (out []string) {
 	return out
 }
 
-// hasNewStandby reports whether a replica answers that is no standby yet.
+// hasNewStandby reports whether an answering replica is no standby yet.
 func (r *Replica) hasNewStandby(now time.Time) bool {
 	return slices.ContainsFunc(r.wantedStandbys(now), func(name string) bool { return !slices.Contains(r.lease.Standbys, name) })
 }
 
 func (r *Replica) isListed() bool { return slices.Contains(r.running, r.self) }
 
-// isCandidate reports whether this replica may take the Lease at all. What an earlier process of this pod held is kept also while the list is late.
+// isCandidate reports whether this replica may take the Lease at all. The Lease of an earlier process of this pod is kept also while the list is
+// late.
 func (r *Replica) isCandidate() bool { return r.isListed() || r.lease.Holder == r.self }
 
-// SetUnable sets whether this replica cannot apply its state. Others take the Lease before it.
+// SetUnable sets whether this replica cannot apply its state. Capable replicas take the Lease first.
 func (r *Replica) SetUnable(unable bool) { r.unable = unable }
 
-// Resign ends the term of this process, which may begin another one once the Lease was released.
+// Resign ends the term of this process. A new term may begin after the release of the Lease.
 func (r *Replica) Resign() {
 	if r.won {
 		r.won, r.resigned = false, r.lease.Term
@@ -322,7 +324,7 @@ func (r *Replica) Resign() {
 // RecordActive records that this replica applied its state, and is active.
 func (r *Replica) RecordActive() { r.vain = 0 }
 
-// RecordUnreleased records that the Lease of a term that was resigned could not be released.
+// RecordUnreleased records that the Lease of a resigned term could not be released.
 func (r *Replica) RecordUnreleased() { r.resigned = -1 }
 
 // Retire ends the term of this process, for ever.
@@ -359,7 +361,7 @@ func (r *Replica) FenceUntil(now time.Time) time.Time {
 	return r.ActiveUntil()
 }
 
-// oldestPromise returns the time of the oldest promise of a standby; the zero value if one is missing, or there is no standby.
+// oldestPromise returns the time of the oldest promise of a standby; the zero value if a promise is missing, or without any standby.
 func (r *Replica) oldestPromise() time.Time {
 	var oldest time.Time
 	for _, name := range slices.Concat(r.lease.Standbys, r.adding) {
@@ -374,7 +376,7 @@ func (r *Replica) oldestPromise() time.Time {
 	return oldest
 }
 
-// HasStandby reports whether another replica that can apply its state answered a moment ago.
+// HasStandby reports whether a replica able to apply its state answered a moment ago.
 func (r *Replica) HasStandby(now time.Time) bool {
 	for _, o := range r.others {
 		if !o.willing.IsZero() && !o.unable && now.Sub(o.willing) <= r.times.Late {
@@ -384,11 +386,12 @@ func (r *Replica) HasStandby(now time.Time) bool {
 	return false
 }
 
-// maxVain bounds how often the time doubles that a replica keeps a Lease that it cannot use.
+// maxVain bounds how often the time doubles for which a replica keeps an unusable Lease.
 const maxVain = 4
 
-// HasSuccessor reports whether another replica runs that may be able to apply its state: it had the time to say otherwise, and did not. If none was
-// active after the last terms of this replica either, it keeps the Lease for longer: none that answers nothing is known to be better.
+// HasSuccessor reports whether another running replica may be able to apply its state: the replica had the time to report the opposite, and did not.
+// If no replica was active after the last terms of this replica either, this replica keeps the Lease for longer: a silent replica is not known to be
+// better.
 func (r *Replica) HasSuccessor(now time.Time) bool {
 	if !r.won || now.Sub(r.since) < r.times.Silence<<min(r.vain, maxVain) {
 		return false
@@ -399,7 +402,7 @@ func (r *Replica) HasSuccessor(now time.Time) bool {
 	})
 }
 
-// SilentReplicas returns the other running replicas, if none of them may follow this holder.
+// SilentReplicas returns all replicas but this holder, if none of them may follow this holder.
 func (r *Replica) SilentReplicas() []string {
 	if !r.won || len(r.lease.Standbys) > 0 {
 		return nil
@@ -431,7 +434,7 @@ func (r *Replica) NextWrite(now time.Time) (Write, time.Time) {
 		what, due = Take, r.takeAt()
 	}
 	pause := r.times.Renew / 4
-	if what == Take { // an API server that was away is spared
+	if what == Take { // spare an API server after an outage
 		pause <<= min(r.unread, 3)
 	}
 	if retry := r.tried.Add(pause); due.Before(retry) {
@@ -449,7 +452,7 @@ func (r *Replica) takeAt() time.Time {
 	at := r.observed.Add(never)
 	switch {
 	case r.lease.Holder == Outside:
-	case r.lease.Holder == r.self && r.lease.Term == r.resigned: // it is about to release the Lease
+	case r.lease.Holder == r.self && r.lease.Term == r.resigned: // this replica is about to release the Lease
 	case r.lease.Holder == r.self: // an earlier process of this pod
 		at = time.Time{}
 	case r.lease.Holder == "" && r.known.UID == r.lease.UID && r.known.Term+1 == r.lease.Term: // the holder ended its term
@@ -458,11 +461,11 @@ func (r *Replica) takeAt() time.Time {
 		at = time.Time{}
 	case r.lease.Holder == "" && !known:
 		at = r.observed.Add(r.times.Stranger)
-	case r.lease.Holder == "": // others cleared it, which its holder may not know yet
+	case r.lease.Holder == "": // another process cleared the Lease, perhaps unknown to the holder yet
 		at = r.observed.Add(r.times.Lease)
 	case slices.Contains(r.lease.Standbys, r.self):
 		at = r.observed.Add(r.times.Lease)
-	case !r.unlisted.IsZero(): // what its process left in the kernel passes packets for a moment
+	case !r.unlisted.IsZero(): // the tunnel of the dead holder passes packets for a moment
 		if at = r.observed; r.unlisted.After(at) {
 			at = r.unlisted
 		}
@@ -474,7 +477,7 @@ func (r *Replica) takeAt() time.Time {
 	return r.heard.Add(r.times.Promise)
 }
 
-// takeLate returns at, or later for a replica that cannot apply its state.
+// takeLate returns at, or a later time for a replica unable to apply its state.
 func (r *Replica) takeLate(at time.Time) time.Time {
 	if late := r.observed.Add(r.times.Lease); r.unable && at.Before(late) {
 		return late
@@ -482,8 +485,8 @@ func (r *Replica) takeLate(at time.Time) time.Time {
 	return at
 }
 
-// Requests returns the messages that are due, and when the next ones are; the zero value: never. A holder that promises cannot make active sends
-// none, or asks for no promises: they would only keep others from the Lease.
+// Requests returns the due messages, and the time of the next messages; zero value: never. A holder that promises cannot make active sends no
+// message, or asks for no promise: a promise would only keep the standbys from the Lease.
 func (r *Replica) Requests(now time.Time) ([]Message, time.Time) {
 	if !r.won || !r.settled && !now.Before(r.ActiveUntil()) {
 		return nil, time.Time{}
@@ -515,8 +518,8 @@ func (r *Replica) recentNonces(all []issued, now time.Time) []issued {
 	return slices.DeleteFunc(all, func(i issued) bool { return now.Sub(i.at) >= r.times.Promise })
 }
 
-// Receive records an authentic message. It returns the answer to a request, and whether the request is a new one of the holder. A new request is
-// answered once; of others, which may be recorded ones, few are answered.
+// Receive records an authentic message. Receive returns the answer to a request, and whether the request is a new request of the holder. A new
+// request is answered once. An old request may be a replay: few old requests are answered.
 func (r *Replica) Receive(m Message, now time.Time) (answer *Message, fresh bool) {
 	if m.To != r.self || m.From == r.self {
 		return nil, false
@@ -550,7 +553,7 @@ func (r *Replica) Receive(m Message, now time.Time) (answer *Message, fresh bool
 	return &Message{From: r.self, To: m.From, Answer: true, UID: r.lease.UID, Term: r.lease.Term, Nonce: r.currentChallenge(now), Echo: m.Nonce, Promise: promise, Unable: r.unable}, promise
 }
 
-// currentChallenge returns the nonce for answers. Old requests that are sent again do not displace it.
+// currentChallenge returns the nonce for answers. Replayed requests do not displace the nonce.
 func (r *Replica) currentChallenge(now time.Time) Nonce {
 	if n := len(r.challenges); n > 0 && now.Sub(r.challenges[n-1].at) < r.times.Ask/2 {
 		return r.challenges[n-1].nonce
