@@ -19,16 +19,16 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// allocationLock is an allocation lock for the whole cluster: a process that lost its leader-election lease unknowingly may work for seconds
-// beside its successor, and two objects cannot be written atomically.
+// allocationLock is an allocation lock for the whole cluster: a process unaware of the loss of its leader-election lease may work for seconds beside
+// its successor, and two objects cannot be written atomically.
 //
-// Before a write, a process records the allocation on a Lease, on condition that the Lease is unchanged since its last read. The recorded
-// allocation may be missing from the status, because its process died or is late: the next process writes it to the status before it reads all
-// allocations.
+// Before a write, a process records the allocation on a Lease, on condition that the Lease is unchanged since the last read of the process. The
+// recorded allocation may be missing from the status, because the process died or is late: the next process writes the allocation to the status
+// before reading all allocations.
 type allocationLock struct {
 	client client.Client // uncached
 	key    client.ObjectKey
-	// lease is the Lease as written by this process, nil if other processes may have changed it.
+	// lease is the last Lease written by this process, nil if another process may have changed the Lease.
 	lease *coordinationv1.Lease
 }
 
@@ -75,7 +75,7 @@ func (t *allocationLock) acquireLease(ctx context.Context) (last *grantRecord, s
 	return last, false, nil
 }
 
-// recordGrant records an allocation. If it succeeds, no other process has allocated since acquireLease.
+// recordGrant records an allocation. After a success, no process has allocated since acquireLease.
 func (t *allocationLock) recordGrant(ctx context.Context, n grantRecord) error {
 	text, err := json.Marshal(n)
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 type networkClaim struct {
 	version  uint64 // resourceVersion
 	key      client.ObjectKey
-	kind     string // one of names.NetworkType*; empty for Networks of other kinds
+	kind     string // a names.NetworkType*; empty for Networks of different kinds
 	want     prefix.Want
 	granted  netip.Prefix // allocated prefix; the zero value if none
 	reserved int          // number of first addresses that are never allocated
@@ -64,8 +64,8 @@ func versionOf(obj client.Object) uint64 {
 	return n
 }
 
-// parsePrefix parses a requested prefix; it returns the zero value if invalid. The API server accepts more: leading zeros, and IPv4-mapped
-// IPv6, which would overlap no IPv4 prefix.
+// parsePrefix parses a requested prefix, and returns the zero value if invalid. The API server accepts more: leading zeros, and IPv4-mapped IPv6
+// prefixes, which would overlap no IPv4 prefix.
 func parsePrefix(s string) netip.Prefix {
 	p, err := netip.ParsePrefix(s)
 	if err != nil || p.Addr().Is4In6() {
@@ -94,8 +94,8 @@ func storedAddr(s string) netip.Addr {
 	return addr.Unmap()
 }
 
-// claimRank returns the rank of a Network: requested prefixes of lower ranks are reserved. So an installation gets its requested prefixes in
-// any order of allocation, before Networks of peers.
+// claimRank returns the rank of a Network: requested prefixes of lower ranks are reserved. Thus an installation gets its requested prefixes in any
+// order of allocation, before Networks of peers.
 func (n networkClaim) claimRank() int {
 	switch n.kind {
 	case names.NetworkTypePod, names.NetworkTypeService, names.NetworkTypeReserved:
@@ -106,14 +106,14 @@ func (n networkClaim) claimRank() int {
 	return 2
 }
 
-// aliasClaim is the known state of an IP, or of a node, whose address is of the external CIDR, as that of an IP may be.
+// aliasClaim is the known state of an IP or a node. The address of a node is from the external CIDR, like the addresses of many IPs.
 type aliasClaim struct {
 	version uint64 // resourceVersion
 	key     client.ObjectKey
 	network client.ObjectKey // the Network named by the IP; the zero value is the external CIDR
 	addr    netip.Addr       // allocated address; the zero value if none
 	within  netip.Prefix     // prefix of the address; unknown for a node
-	// previous is the address that an IP without one had before.
+	// previous is the former address of an IP without an address.
 	previous netip.Addr
 	node     bool
 }
@@ -153,7 +153,7 @@ type allocations struct {
 	holders  map[netip.Addr]int          // number of IPs per address
 	last     map[netip.Prefix]netip.Addr // last allocated address per prefix
 	lastNode map[netip.Prefix]netip.Addr // last address allocated to a node, per prefix
-	// previousAddresses are those of deleted IPs and nodes: a successor of the name gets the same address, which peers may have stored.
+	// previousAddresses are the addresses of deleted IPs and nodes: a successor of the name gets the same address, which peers may have stored.
 	previousAddresses map[client.ObjectKey]netip.Addr
 	// gone holds tombstones: objects that are deleted for good, even if a stale cache still contains them.
 	gone map[types.UID]bool
@@ -380,9 +380,9 @@ func (a aliasClaim) String() string {
 	return "IP " + a.key.String()
 }
 
-// freeAddress returns a free address of a Network for an IP, and false if exhausted: if it is free, the previous address of the IP or of its
-// predecessor, else the one with the same host bits, so that the address stays the same for peers that remap the Network alike. Others get such
-// an address last. The part reserved for nodes is excluded.
+// freeAddress returns a free address of a Network for an IP, and false if exhausted. First choice is the previous address of the IP or of its
+// predecessor. Second choice is the address with the same host bits: peers with a similar remapping of the Network keep the address. Different IPs
+// get these addresses last. The part reserved for nodes is excluded.
 func (b *allocations) freeAddress(n networkClaim, of aliasClaim) (addr netip.Addr, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -409,8 +409,8 @@ func (b *allocations) freeAddress(n networkClaim, of aliasClaim) (addr netip.Add
 	return addr, ok
 }
 
-// sameHost returns the address of a Network with the host bits of the one that an IP or node, or its predecessor, has or had; the zero value for
-// none.
+// sameHost returns the address of a Network with the same host bits as the present or former address of an IP or node, or of a predecessor; the zero
+// value for none.
 func (b *allocations) sameHost(n networkClaim, of aliasClaim) netip.Addr {
 	had := of.addr
 	if !had.IsValid() {
@@ -425,8 +425,8 @@ func (b *allocations) sameHost(n networkClaim, of aliasClaim) netip.Addr {
 	return prefix.Move(had, n.granted) // itself, if it is of the Network
 }
 
-// lostAddresses returns a function that reports whether the Network of an IP's address is gone, or being deleted, and another one takes its
-// place.
+// lostAddresses returns a function. The function reports whether the Network of an IP's address is gone or being deleted, and another Network takes
+// its place.
 func (b *allocations) lostAddresses() func(aliasClaim) bool {
 	granted := b.networksThat(func(n networkClaim) bool { return n.granted.IsValid() && !n.going })
 	return func(a aliasClaim) bool {

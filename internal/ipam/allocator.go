@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ipam allocates prefixes to Networks and addresses to IPs. Allocations are stored in the objects' statuses only, so that a new leader
-// has the same knowledge as its predecessor; no prefix or address is allocated twice, even with two processes acting as leader.
+// Package ipam allocates prefixes to Networks and addresses to IPs. Allocations are stored in the objects' statuses only: a new leader has the same
+// knowledge as its predecessor. No prefix or address is allocated twice, even with two processes acting as leader.
 package ipam
 
 import (
@@ -54,7 +54,7 @@ type allocator struct {
 	started  time.Time // of this process
 }
 
-// toNetwork allocates a prefix to a Network without one. It returns the updated Network, nil if there was no write. The error is Invalid if no
+// toNetwork allocates a prefix to a Network without one. toNetwork returns the updated Network, nil without a write. The error is Invalid if no
 // prefix is available.
 func (l *allocator) toNetwork(ctx context.Context, n *ipamv1alpha1.Network) (*ipamv1alpha1.Network, error) {
 	if known, ok := l.networkOf(n.UID); ok && known.granted.IsValid() {
@@ -87,10 +87,11 @@ func (l *allocator) toNetwork(ctx context.Context, n *ipamv1alpha1.Network) (*ip
 	return now, err
 }
 
-// predecessorTimeout limits the wait for a prefix that another Network still has, since the new one and this process exist.
+// predecessorTimeout limits the wait for a prefix of another Network, from the creation of the new Network and from the start of this process.
 const predecessorTimeout = 30 * time.Second
 
-// awaitPredecessor returns a Wait while another Network of the namespace has the prefix that a new one prefers: it is about to be deleted.
+// awaitPredecessor returns a Wait while another Network of the namespace has the prefix preferred by a new Network: the old Network is about to be
+// deleted.
 func (l *allocator) awaitPredecessor(n *ipamv1alpha1.Network) error {
 	since := n.CreationTimestamp.Time
 	if l.started.After(since) {
@@ -115,7 +116,7 @@ func allocationNotCached() error {
 	return kube.Wait(time.Second, "the allocation is not in the cache yet")
 }
 
-// notYetCached is the result for an object without any event so far: the informer will deliver one, or the object is deleted.
+// notYetCached is the result for an object without any event yet: the informer will deliver an event, or the object is deleted.
 func notYetCached() error { return kube.Wait(time.Second, "the object is not in the cache yet") }
 
 func invalidError(err error) error {
@@ -143,7 +144,7 @@ func (l *allocator) toNode(ctx context.Context, n *networkingv1beta1.InternalNod
 	return err
 }
 
-// grantFree grants the address that free finds in a Network. bound reports that the status names a prefix without an address.
+// grantFree grants the address found by free in a Network. bound reports whether the status names a prefix without an address.
 func (l *allocator) grantFree(ctx context.Context, grant grantRecord, bound bool, free func(networkClaim, aliasClaim) (netip.Addr, bool)) (client.Object, error) {
 	if known, ok := l.aliasOf(grant.UID); ok && known.addr.IsValid() {
 		return nil, allocationNotCached()
@@ -171,7 +172,7 @@ func (l *allocator) grantFree(ctx context.Context, grant grantRecord, bound bool
 	})
 }
 
-// networkFor returns the Network from which an IP gets an address: the one named by the IP, or the external CIDR.
+// networkFor returns the Network for the address of an IP: the Network named by the IP, or the external CIDR.
 func (l *allocator) networkFor(a aliasClaim) (networkClaim, error) {
 	what := "the external CIDR"
 	if a.network != (client.ObjectKey{}) {
@@ -306,8 +307,8 @@ func (l *allocator) releaseAll(ctx context.Context, n *ipamv1alpha1.Network) (us
 // attempts limits the retries of a status update after conflicts.
 const attempts = 10
 
-// writeGrant writes an allocation to the status, unless the status has one already or the object is deleted, and updates the allocations with
-// the result. It returns the object if written.
+// writeGrant writes an allocation to the status, unless the status has an allocation already or the object is deleted, and updates the allocations
+// with the result. writeGrant returns the written object, nil without a write.
 func (l *allocator) writeGrant(ctx context.Context, n grantRecord) (client.Object, error) {
 	var err error
 	for range attempts {

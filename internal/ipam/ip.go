@@ -67,7 +67,7 @@ func (l *allocator) ipsBeside(obj client.Object) []client.ObjectKey {
 	return l.aliasesThat(func(a aliasClaim) bool { return !a.addr.IsValid() && slices.ContainsFunc(of, a.asksIn) })
 }
 
-// Sync allocates the address of an IP, sets its labels and maintains its Service.
+// Sync allocates the address of an IP, sets the labels and maintains the Service.
 func (i *ips) Sync(ctx context.Context, ip *ipamv1alpha1.IP) error {
 	if i.allocator.lostAddresses()(aliasOf(ip)) {
 		ip.Status.PreviousIPs = withPrevious(ip.Status.IP, ip.Status.PreviousIPs)
@@ -87,7 +87,7 @@ func (i *ips) Sync(ctx context.Context, ip *ipamv1alpha1.IP) error {
 	return i.services.syncService(ctx, ip)
 }
 
-// withPrevious puts an address first among the previous ones, of which it keeps the newest.
+// withPrevious puts an address first among the previous addresses, and keeps the newest of them.
 func withPrevious(first networkingv1beta1.IP, previous []networkingv1beta1.IP) []networkingv1beta1.IP {
 	out := append([]networkingv1beta1.IP{first}, slices.DeleteFunc(slices.Clone(previous), func(ip networkingv1beta1.IP) bool { return ip == first })...)
 	return out[:min(len(out), ipamv1alpha1.MaxPreviousIPs)]

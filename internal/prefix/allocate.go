@@ -83,11 +83,11 @@ func list(prefixes []netip.Prefix) string {
 	return strings.Join(out, ", ")
 }
 
-// Grant returns the allocated prefix without host bits: the preferred or the requested one if free, else, unless Fixed, another of the same length. Grant is
-// stateless: taken holds all present claims, so that the result is the same after a restart, and the result must be among the claims of the
-// next call. The error is a Conflict, Exhausted or OutOfPools.
+// Grant returns the allocated prefix without host bits: the preferred or the requested prefix if free, else, unless Fixed, a free prefix of the same
+// length. Grant is stateless: taken holds all present claims, the result is the same after a restart, and must be among the claims of the next call.
+// The error is a Conflict, Exhausted or OutOfPools.
 //
-// Among free prefixes beside prefixes in use, the lowest is preferred, so that large blocks stay free: as in the original.
+// Among free prefixes beside prefixes in use, the lowest is preferred, to keep large blocks free: as in the original.
 func Grant(pools []netip.Prefix, taken []Claim, want Want) (netip.Prefix, error) {
 	prefix := want.Prefix.Masked()
 	if p := want.Preferred.Masked(); !want.Fixed && p.IsValid() && p.Bits() == prefix.Bits() && p.Addr().BitLen() == prefix.Addr().BitLen() &&
@@ -118,7 +118,7 @@ func Grant(pools []netip.Prefix, taken []Claim, want Want) (netip.Prefix, error)
 	return netip.Prefix{}, &Exhausted{Bits: prefix.Bits(), Pools: ofFamily}
 }
 
-// overlapping returns the claims that exclude p, which may be shared.
+// overlapping returns the claims in conflict with p. With shared, shared claims are no conflict.
 func overlapping(taken []Claim, p netip.Prefix, shared bool) []Claim {
 	var out []Claim
 	for _, c := range taken {
@@ -168,8 +168,8 @@ func split(block netip.Prefix) [2]netip.Prefix {
 	return [2]netip.Prefix{netip.PrefixFrom(block.Addr(), bits), netip.PrefixFrom(upper, bits)}
 }
 
-// Address returns a free address of a prefix, and false if exhausted: the first after last in circular order, so that a released address is
-// not reused soon. The first reserved addresses are never returned; the network and broadcast addresses are.
+// Address returns a free address of a prefix, and false if exhausted: the first after last in circular order, because a released address must not be
+// reused soon. The first reserved addresses are never returned; the network and broadcast addresses are.
 func Address(within netip.Prefix, reserved int, last netip.Addr, taken func(netip.Addr) bool) (netip.Addr, bool) {
 	first := plus(within.Masked().Addr(), reserved)
 	return search(within, first, first, last, netip.Addr.Next, taken)

@@ -18,9 +18,9 @@ import (
 // Networks are the peer's networks in a Configuration that have local CIDRs.
 type Networks struct{ Pods, External []Pair }
 
-// Placed returns the networks of a peer with their local CIDRs; false while none has one. A network is independent of the others: one that is
-// added, or has no local CIDR yet, does not change them, and one that is removed from the spec is left out at once. Unreadable networks are left
-// out, each with an error.
+// Placed returns the networks of a peer with their local CIDRs; false while no network has a local CIDR. Networks are independent: an added network,
+// or a network without a local CIDR yet, changes no other, and a network removed from the spec is left out at once. Unreadable networks are left out,
+// each with an error.
 func Placed(c *networkingv1beta1.Configuration) (Networks, bool, []error) {
 	condition := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
 	if condition == nil || c.Status.Remote == nil {
@@ -55,7 +55,7 @@ func pairsIn(list []networkingv1beta1.CIDR, kind string, remote, local []network
 	return Pairs(kind, from, to)
 }
 
-// Pairs pairs two lists of networks of one kind by index. Unreadable ones are left out, each with an error.
+// Pairs pairs two lists of networks of one kind by index. Unreadable networks are left out, each with an error.
 func Pairs(kind string, remote, local []networkingv1beta1.CIDR) (out []Pair, errs []error) {
 	if len(remote) != len(local) {
 		return nil, []error{fmt.Errorf("the peer has %d %s networks, and %d are mapped", len(remote), kind, len(local))}

@@ -14,7 +14,7 @@ import (
 // Pair is a remote CIDR of the peer with its local CIDR of the same length.
 type Pair struct{ Remote, Local netip.Prefix }
 
-// Map holds the pairs of one peer. Neither remote nor local CIDRs overlap each other.
+// Map holds the pairs of one peer. Remote CIDRs do not overlap, and local CIDRs do not overlap.
 type Map struct {
 	pairs []Pair
 	// awaited are the remote CIDRs without a local CIDR yet.
@@ -74,7 +74,7 @@ func (m Map) KeepPairs(previous Map) Map {
 		if i < 0 {
 			continue
 		}
-		if all, err := mapOf(append(m.Pairs(), pair)); err == nil { // no other CIDR has its place
+		if all, err := mapOf(append(m.Pairs(), pair)); err == nil { // no local CIDR overlaps
 			m = Map{pairs: all.pairs, awaited: slices.Delete(slices.Clone(m.awaited), i, i+1)}
 		}
 	}
