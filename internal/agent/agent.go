@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agent is the code that node agents and gateway agents share: the objects they read, the loop that reconciles a
-// network namespace, and the reporting of problems.
+// Package agent is the code shared by node agents and gateway agents: the objects to read, the loop for the reconciliation of a network namespace,
+// and the reporting of problems.
 package agent
 
 import (
@@ -36,8 +36,8 @@ type Sources struct {
 	RoutesHere, FirewallsHere func(metav1.Object) bool
 	// Node is true for the agent of a node, which reads Nodes and Services too.
 	Node bool
-	// Own is the Lease of the gateway that reads, which follows its election itself. Of the others the holder is the active replica: no other hop of
-	// a failover is as short.
+	// Own is the Lease of the reading gateway, which follows its election itself. For all Leases but Own, the holder is the active replica: no other
+	// hop of a failover is as short.
 	Own client.ObjectKey
 }
 
@@ -290,8 +290,8 @@ func (s Sources) readUserConfigurations(ctx context.Context, c client.Reader, ou
 	return nil
 }
 
-// Matters reports whether a change concerns an agent. Not relevant are heartbeats of nodes, statuses of other agents, the peers
-// that nodes reach, the reason of a missing address, and the reports of peers, which they may write at any rate.
+// Matters reports whether a change concerns an agent. Not relevant are heartbeats of nodes, statuses of other agents, the peers reached by nodes, the
+// reason of a missing address, and the reports of peers, because peers may write reports at any rate.
 func Matters(old, now client.Object) bool {
 	switch now := now.(type) {
 	case *corev1.Node:

@@ -28,13 +28,13 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// Loop reconciles the whole state on each relevant change, because its parts depend on each other.
+// Loop reconciles the whole state on each relevant change, because the parts depend on each other.
 type Loop struct {
 	Name string
 	// Kinds are watched; Matters reports whether a change of an object is relevant. nil: every change.
 	Kinds   []client.Object
 	Matters func(old, now client.Object) bool
-	// Watches report changes outside of the API, such as those of the kernel.
+	// Watches report changes outside of the API, for example in the kernel.
 	Watches []Watch
 	// Trigger requests runs; nil is none.
 	Trigger Trigger
@@ -159,7 +159,7 @@ func (l Loop) isOfPods(old, now client.Object) bool {
 	return l.Matters != nil && !l.Matters(old, WithPodsOf(old, now))
 }
 
-// WithPodsOf returns an InternalNode with the pods of its old state, and any other object as it is.
+// WithPodsOf returns an InternalNode with the pods of its old state, and any object of a different kind unchanged.
 func WithPodsOf(old, now client.Object) client.Object {
 	was, ok := old.(*networkingv1beta1.InternalNode)
 	if !ok {

@@ -36,7 +36,7 @@ type Answers struct {
 	asked []time.Time // send times of probes that may still be answered, oldest first
 	owed  int         // probes sent since the last answered probe
 
-	answered uint64 // of the last probes: bit 0 is set if the latest one was answered, bit 1 for the one before
+	answered uint64 // last probes: bit 0 is set if the latest probe was answered, bit 1 for the probe before
 }
 
 // lossWindow is the number of probes of which LossRatio is a part.
@@ -71,8 +71,8 @@ func (a *Answers) recordQuestion(now time.Time) {
 	}
 }
 
-// Hear records the answer to the probe sent at sent, if there was one and no later probe was answered. Only the local record has
-// the monotonic clock: the returned time identifies the probe, even if the wall clock was set meanwhile.
+// Hear records the answer to the probe sent at sent, if sent is known and no later probe was answered. Only the local record has the monotonic clock:
+// the returned time identifies the probe, even if the wall clock was set meanwhile.
 func (a *Answers) Hear(sent, now time.Time) bool {
 	i := slices.IndexFunc(a.asked, sent.Equal)
 	if i < 0 {
@@ -89,7 +89,7 @@ func (a *Answers) Hear(sent, now time.Time) bool {
 	return true
 }
 
-// Unanswered returns for how long the first question after the last answer has had none; 0 if there is no such question.
+// Unanswered returns the age of the first unanswered question after the last answer; 0 without an unanswered question.
 func (a *Answers) Unanswered(now time.Time) time.Duration {
 	if len(a.asked) == 0 {
 		return 0
@@ -103,7 +103,7 @@ func (a *Answers) Resize(at time.Time) {
 	a.asked, a.owed, a.At = nil, 0, at
 }
 
-// LossRatio returns which part of the last probes was lost, 60 at most. It is unknown before the second one: the latest may be on its way.
+// LossRatio returns the lost part of the last probes, 60 at most. The ratio is unknown before the second probe: the latest probe may be on its way.
 func (a *Answers) LossRatio() (ratio float64, known bool) {
 	answered, sent := a.answered, a.Sent
 	if sent > 0 && answered&1 == 0 {
@@ -136,7 +136,7 @@ func (p *PathHealth) Up(now time.Time) bool {
 	return p.isPassing(p.Small, now) && (!p.Pads || p.isPassing(p.Full, now))
 }
 
-// Failed reports whether answers are missing for so long that the path is down. Until then a first answer is awaited.
+// Failed reports whether answers are missing long enough for a path failure. Until then a first answer is awaited.
 func (p *PathHealth) Failed(now time.Time) bool {
 	small, full := p.Losses(now)
 	return !p.Began.IsZero() && max(small, full) >= p.Threshold

@@ -32,7 +32,7 @@ type ProbedPath struct {
 	Health PathHealth
 }
 
-// Bounds of the probes that clients ask for: one request at a time, and a pause before the next one. An answer that takes longer is lost.
+// Bounds of probes requested by clients: one request at a time, and a pause before the next request. A later answer is lost.
 const (
 	probePause = time.Second
 	probeLimit = 2 * time.Second

@@ -127,8 +127,8 @@ func hostConditionOf(of plan.Object, problems []plan.Problem, failed error) netw
 	return c
 }
 
-// recordApplied writes the condition of this host if it changed. Each host owns an entry of the list, so all hosts may write at once. Where
-// the cache is behind, the last condition written by this process counts.
+// recordApplied writes a changed condition of this host. Each host owns an entry of the list: all hosts may write at once. With a late cache, the
+// last condition written by this process counts.
 func (r *Reporter) recordApplied(ctx context.Context, of plan.Object, obj client.Object, c networkingv1beta1.HostCondition) error {
 	if !r.mayWrite(obj) {
 		return nil

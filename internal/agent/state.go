@@ -32,8 +32,8 @@ func ServeState(mgr ctrl.Manager, k Observable) error {
 	return nil
 }
 
-// newStateHandler returns a handler that writes the state in the syntax of ip and nft, one object per line, and the dropped packets. The kernel is read
-// for one request at a time.
+// newStateHandler returns a handler that writes the state in the syntax of ip and nft, one object per line, and the dropped packets. The handler
+// reads the kernel for one request at a time.
 func newStateHandler(k Observable) http.Handler {
 	var reading sync.Mutex
 	return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {

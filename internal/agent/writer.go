@@ -16,7 +16,7 @@ const (
 	writePause = 5 * time.Second
 )
 
-// Writer bounds the time for which writes to the API server delay a loop: one that lost its power answers neither yes nor no.
+// Writer bounds the delay of a loop by writes to the API server: an API server without power answers neither yes nor no.
 type Writer struct {
 	late time.Time // a write took too long, last
 }

@@ -25,8 +25,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// reconcileConnection checks the tunnel, reconnects it (keepPath) if it is dead, and writes the Connection status even if that failed. It
-// returns the delay until the next check. Without a peer there is no wait, and answers are ignored.
+// reconcileConnection checks the tunnel, reconnects a dead tunnel (keepPath), and writes the Connection status even after a failure.
+// reconcileConnection returns the delay until the next check. Without a peer there is no wait, and answers are ignored.
 func (g *gateway) reconcileConnection(ctx context.Context, nodes []nodeReport) (time.Duration, error) {
 	now, health, again := time.Now(), agent.PathHealth{}, g.options.PingInterval
 	var failed error
@@ -89,8 +89,8 @@ func (g *gateway) writeStatus(ctx context.Context, conn *networkingv1beta1.Conne
 	return changed, nil
 }
 
-// keepPath stores the endpoint of the peer on a server. On a client it resolves, changes endpoints and restarts handshakes, as
-// WireGuard does late or not at all. It does not block.
+// keepPath stores the endpoint of the peer on a server. On a client keepPath resolves, changes endpoints and restarts handshakes, because WireGuard
+// does this late or not at all. keepPath does not block.
 func (g *gateway) keepPath(ctx context.Context, key wg.PublicKey, health agent.PathHealth, now time.Time) error {
 	status, err := g.device.Observe()
 	if err != nil {
@@ -124,9 +124,9 @@ func (g *gateway) keepPath(ctx context.Context, key wg.PublicKey, health agent.P
 // restartAfter is how many lost probes make a client begin a session anew: WireGuard itself would take 15 seconds to try.
 const restartAfter = 2
 
-// A client whose server said goodbye restarts the handshake movesPerInterval times per interval, for moveLimit: until the Service knows the next
-// pod of the server, packets go to the last one. That one may still answer the first attempt. Each comes from another port, because kube-proxy leaves
-// the packets of one port to the last pod until that has ended.
+// After a goodbye of its server, a client restarts the handshake movesPerInterval times per interval, for moveLimit: until the Service knows the next
+// pod of the server, packets go to the last pod. The last pod may still answer the first attempt. Each attempt comes from another port, because
+// kube-proxy leaves the packets of one port to the last pod until the pod has ended.
 const (
 	moveLimit        = 10 * time.Second
 	movesPerInterval = 4
@@ -136,9 +136,9 @@ const (
 // 120 s.
 const alive = 180 * time.Second
 
-// rehandshake reconnects: it restarts the handshake of a tunnel that receives nothing. A tunnel that loses probes but carries other packets is
-// left alone while it has a session and is not one-way: a server without packets from its client still sends. An unwatched tunnel is judged by
-// received bytes alone: a peer sends at least a keepalive now and then.
+// rehandshake restarts the handshake of a tunnel without received packets. A tunnel with lost probes and received packets is left alone while the
+// tunnel has a session and is not one-way: a server without packets from its client still sends. An unwatched tunnel is judged by received bytes
+// alone: a peer sends at least a keepalive now and then.
 func (g *gateway) rehandshake(ctx context.Context, peer wg.PeerStatus, handshake time.Time, health agent.PathHealth, now time.Time) error {
 	if peer.Received > g.received {
 		g.heard = g.looked
@@ -179,17 +179,17 @@ func (g *gateway) rehandshake(ctx context.Context, peer wg.PeerStatus, handshake
 	return nil
 }
 
-// answerDelay returns for how long an answer of a server that used to answer fast is late; below 0 it is not late yet. known is false if nothing is
-// unanswered, or answers took long before.
+// answerDelay returns how long an answer of a usually fast server has been late; a value below 0 means not late yet. known is false if nothing is
+// unanswered, or if answers took long before.
 func answerDelay(health agent.PathHealth, now time.Time) (late time.Duration, known bool) {
 	silent, l := health.Small.Unanswered(now), health.Small.Latency
 	return silent - max(health.Interval/movesPerInterval, 2*l), silent > 0 && l > 0 && l <= health.Interval/2
 }
 
-// findServer begins a session twice per interval, once two probes in a row are lost: another replica may have taken over, which packets from this
-// port do not reach where kube-proxy leads them to the last one. A new session drops the old one's keys and waiting packets, so that one lost
-// probe is no reason. Later it takes another endpoint after each interval, since one of a node that failed answers no more, or other ports: until
-// then a server that knows this one may begin the session.
+// findServer begins a session twice per interval after two lost probes in a row: another replica may have taken over, and kube-proxy may lead the
+// packets of the present port to the last replica. A new session drops the keys and waiting packets of the old session, and is not begun for one lost
+// probe. Later findServer takes another endpoint after each interval, because an endpoint on a failed node no longer answers, or else another port:
+// until then a server that knows this client may begin the session.
 func (g *gateway) findServer(ctx context.Context, key wg.PublicKey, late, interval time.Duration, now time.Time) error {
 	if now.Sub(g.restarted) < interval/2 {
 		return nil
@@ -207,8 +207,8 @@ func (g *gateway) findServer(ctx context.Context, key wg.PublicKey, late, interv
 	return errors.Join(g.device.Rebind(), g.device.Restart(key))
 }
 
-// tryFor returns the timeout of a handshake attempt: where answers used to come fast, at most the time until the next probe. A server
-// that comes back hears from its client with the next attempt.
+// tryFor returns the timeout of a handshake attempt: after fast answers, at most the time until the next probe. A returning server hears from its
+// client with the next attempt.
 func tryFor(health agent.PathHealth) time.Duration {
 	turns := time.Duration(restartAfter)
 	if l := health.Small.Latency; l > 0 && l <= health.Interval/2 {
@@ -217,11 +217,11 @@ func tryFor(health agent.PathHealth) time.Duration {
 	return turns*health.Interval - health.Interval/4 // a ticker of one interval fires slightly early at times
 }
 
-// handshakeClock converts the time of the last handshake to the monotonic clock. The device reports wall time, which can be set at any
-// moment; a reported handshake must not age by such a step.
+// handshakeClock converts the time of the last handshake to the monotonic clock. The device reports wall time. A reported handshake must not age by a
+// step of the wall clock.
 type handshakeClock struct {
 	told   time.Time // by the device, last
-	at     time.Time // time of the handshake; zero if there was none, or if it is unknown
+	at     time.Time // time of the handshake; zero without a handshake, or if unknown
 	looked time.Time // by the monotonic clock, last
 }
 
@@ -267,8 +267,8 @@ func nextStatus(was networkingv1beta1.ConnectionStatus, health agent.PathHealth,
 	return out
 }
 
-// isLost returns the packet sizes that a tunnel loses. For a tunnel that is still down after a restart, the previous value stays. A small
-// probe may be lost by chance where large probes are always lost.
+// isLost returns the packet sizes lost by a tunnel. For a tunnel still down after a restart, the previous value stays. Where large probes are always
+// lost, a small probe may be lost by chance.
 func isLost(was networkingv1beta1.ConnectionLoss, value networkingv1beta1.ConnectionStatusValue, health agent.PathHealth, now time.Time) networkingv1beta1.ConnectionLoss {
 	small, _ := health.Losses(now)
 	switch {

@@ -31,7 +31,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// fencedDevice has no peers while it is closed. It closes at once, also while the loop of the gateway waits.
+// fencedDevice has no peers while closed. fencedDevice closes at once, also while the loop of the gateway waits.
 type fencedDevice struct {
 	Device
 	mu   sync.Mutex
@@ -67,8 +67,8 @@ func (d *fencedDevice) setOpen(open bool) error {
 	return d.Device.Keep()
 }
 
-// elector lets this replica have a peer while the rule of package election allows that. Its loop waits neither for the API server nor for the
-// kernel state.
+// elector lets this replica have a peer while the rule of package election permits. The loop of the elector waits neither for the API server nor for
+// the kernel state.
 type elector struct {
 	options Options
 	client  client.Client
@@ -82,7 +82,7 @@ type elector struct {
 	bind     func(netip.AddrPort) (*net.UDPConn, error)
 	changed  func()        // is called when this replica became active, or ceased to be
 	wake     agent.Trigger // requests a step
-	// endpointDue requests that this replica is marked as the ready endpoint of its Service.
+	// endpointDue requests the mark of this replica as the ready endpoint of its Service.
 	endpointDue agent.Trigger
 
 	mu        sync.Mutex // guards the fields below
@@ -247,7 +247,7 @@ const fenceSlack = 600 * time.Millisecond
 // fenceRetry is the time until the next attempt to set the fence.
 const fenceRetry = 100 * time.Millisecond
 
-// moveFence has the fence close at that time, or a moment before it.
+// moveFence moves the closing time of the fence to until, or to a moment before.
 func (e *elector) moveFence(until time.Time) error {
 	now := time.Now()
 	late := until.Before(e.fenced) || e.fenced.Sub(now) <= fenceSlack || until.Sub(e.fenced) >= fenceSlack
@@ -264,7 +264,8 @@ func (e *elector) moveFence(until time.Time) error {
 	return nil
 }
 
-// setFence opens the fence for a time, or closes it. If that fails, it is made anew the next time: others may have deleted it.
+// setFence opens the fence for a time, or closes the fence. After a failure, the next call makes a new fence: another process may have deleted the
+// fence.
 func (e *elector) setFence(open time.Duration) (err error) {
 	if e.fence == nil {
 		if e.unfenced != nil && time.Since(e.newFenced) < fenceRetry {
@@ -292,7 +293,7 @@ func (e *elector) fenceError() error {
 // writeLimit is how long a write of the Lease, or a read of it, may take.
 const writeLimit = time.Second
 
-// writeLease takes the Lease, or renews it, or only changes its standbys if began is zero.
+// writeLease takes or renews the Lease, or changes only the standbys if began is zero.
 func (e *elector) writeLease(ctx context.Context, what election.Write, lease *coordinationv1.Lease, standbys []string, began time.Time) {
 	ctx, cancel := context.WithTimeout(ctx, writeLimit)
 	defer cancel()
@@ -471,7 +472,7 @@ func (e *elector) isReplaced(ctx context.Context) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && holderOf(lease) != e.options.Pod
 }
 
-// silentReplicas returns the other running replicas, if this one holds the Lease and none of them may take over.
+// silentReplicas returns all running replicas but this holder, if none of them may take over.
 func (e *elector) silentReplicas() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -485,8 +486,7 @@ func (e *elector) setUnable(unable bool) {
 	e.rule.SetUnable(unable)
 }
 
-// setReplicas sets the running replicas, whether nodes reach another one, and the key that all have. A replica without a key sends and hears
-// nothing.
+// setReplicas sets the running replicas, whether nodes reach another replica, and the common key. A replica without a key sends and hears nothing.
 func (e *elector) setReplicas(replicas []networkingv1beta1.GatewayReplica, elsewhere bool, key *wg.PrivateKey) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -522,7 +522,7 @@ func (e *elector) setEndpoint(endpoint netip.AddrPort) {
 // releaseLimit is how long the end of a term may take.
 const releaseLimit = time.Second
 
-// releaseLease ends the term of this replica: without a peer first, and then without the Lease, so that another one takes it at once.
+// releaseLease ends the term of this replica: first the peer, then the Lease, and another replica takes the Lease at once.
 func (e *elector) releaseLease() {
 	e.mu.Lock()
 	held, lease := e.rule.IsHolder(), e.lease
@@ -543,11 +543,11 @@ func (e *elector) releaseLease() {
 	}
 }
 
-// clearLease has the Lease name no holder, if it names this replica, which has no peer now.
+// clearLease removes the holder from the Lease, if the holder is this replica. This replica has no peer now.
 func (e *elector) clearLease(ctx context.Context, lease *coordinationv1.Lease) error {
 	for holderOf(lease) == e.options.Pod {
 		lease.Spec.HolderIdentity, lease.Spec.RenewTime = nil, new(metav1.NewMicroTime(time.Now()))
-		lease.Spec.LeaseTransitions = new(termOf(lease) + 1) // shows that this replica wrote it
+		lease.Spec.LeaseTransitions = new(termOf(lease) + 1) // shows a write by this replica
 		err := e.client.Update(ctx, lease)
 		if apierrors.IsConflict(err) { // a renewal was on its way
 			err = e.live.Get(ctx, client.ObjectKeyFromObject(lease), lease)
@@ -560,8 +560,8 @@ func (e *elector) clearLease(ctx context.Context, lease *coordinationv1.Lease) e
 	return nil
 }
 
-// resignLease gives up the Lease if another replica is there to take it, and reports whether it did. If this one is not active, it does so also for a
-// replica that cannot be asked, and without the API server, which may be away for this one only.
+// resignLease gives up the Lease if another replica is ready to take the Lease, and reports whether the Lease was given up. An inactive replica
+// resigns also for a replica unable to answer requests, and without the API server, because the API server may be unreachable for this replica only.
 func (e *elector) resignLease(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, releaseLimit)
 	defer cancel()
@@ -576,7 +576,7 @@ func (e *elector) resignLease(ctx context.Context) (bool, error) {
 	err := e.live.Get(ctx, client.ObjectKey{Namespace: e.options.Namespace, Name: names.Gateway(e.options.Name)}, lease)
 	if err != nil {
 		err = fmt.Errorf("reading the Lease before giving it up: %w", err)
-		if active { // no other could take it either
+		if active { // no replica could take the Lease either
 			return false, err
 		}
 	}

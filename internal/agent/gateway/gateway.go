@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package gateway is the agent of a gateway: it maintains the tunnel to one peer, programs its own network namespace, and
-// reports in a Connection whether pods can communicate.
+// Package gateway is the agent of a gateway: the agent maintains the tunnel to one peer, programs its own network namespace, and reports in a
+// Connection whether pods can communicate.
 package gateway
 
 import (
@@ -44,7 +44,7 @@ type Options struct {
 	Server bool
 	// LiqoNamespace is the namespace of the installation.
 	LiqoNamespace string
-	// Node is where this pod runs, Pod its name, Address its own.
+	// Node is the node of this pod, Pod the name, Address the address.
 	Node, Pod string
 	Address   netip.Addr
 	// LeaderElection is set where several replicas run: one at a time is active.
@@ -84,8 +84,8 @@ type FencedKernel interface {
 	NewFence() (*kernel.Fence, error)
 }
 
-// Setup registers the agent of a gateway whose network namespace k is, and whose tunnel device is. It returns the context of the manager, which ends
-// after ctx: when nodes reach another pod, if this one is to be replaced.
+// Setup registers the agent of a gateway with the network namespace of k and the tunnel of device. Setup returns the context of the manager. The
+// context ends after ctx: when nodes reach another pod, if this pod is to be replaced.
 func Setup(ctx context.Context, mgr ctrl.Manager, k FencedKernel, device Device, o Options) (context.Context, error) {
 	g := newGateway(mgr, k, device, o)
 	if err := metrics.Registry.Register(g.exporter); err != nil {
@@ -178,10 +178,10 @@ type gateway struct {
 	ending    context.Context // ends when the process is told to end; end ends it
 	end       context.CancelFunc
 	said      time.Time // the goodbye of a server that leaves
-	silent    time.Time // since then no other replica that runs can take over
-	reported  bool      // an event told that
+	silent    time.Time // since then, no running replica but this can take over
+	reported  bool      // an event reported silent
 	failing   time.Time // first of the last attempts to apply the state, which all failed
-	warned    bool      // an event told that, and that no other replica takes over
+	warned    bool      // an event reported failing, and the lack of a successor
 
 	learned   endpointMemory  // endpoint of the client, for the next process
 	opened    bool            // the device is up, with or without peers
@@ -254,9 +254,9 @@ func (g *gateway) runOnce(ctx context.Context) (time.Duration, error) {
 	return again, errors.Join(failed, applied, err)
 }
 
-// followElection tells the elector of the replicas, and returns whether this one stands by, and whether it ends now: an active one ends when
-// another can take over, or when nodes reach a pod that takes part in no election. The list of replicas lacks one that just crashed, too, whose next
-// process goes on while the Lease names it.
+// followElection gives the elector the replicas, and returns whether this replica stands by, and whether this replica ends now: an active replica
+// ends when another can take over, or when nodes reach a pod without election. The list of replicas also lacks a just crashed replica: its next
+// process continues while the Lease names the replica.
 func (g *gateway) followElection(ctx context.Context, snapshot *agent.Snapshot) (standby, ends bool) {
 	var replicas []networkingv1beta1.GatewayReplica
 	switch own := snapshot.Objects[g.planInput(snapshot).Of].(type) {
@@ -279,10 +279,10 @@ func (g *gateway) followElection(ctx context.Context, snapshot *agent.Snapshot) 
 	return !active, told && (!active || elsewhere || g.elector.hasStandby()) || active && elsewhere && len(replicas) == 0 && g.elector.isReplaced(ctx)
 }
 
-// unableAfter is how long a replica tries to apply its state before others are more able than it.
+// unableAfter is how long a replica tries to apply its state before another replica is preferred.
 const unableAfter = 2 * time.Second
 
-// reportUnable has a replica that cannot apply its state give up the tunnel, if another one can.
+// reportUnable makes a replica unable to apply its state give up the tunnel, if another replica is able.
 func (g *gateway) reportUnable(ctx context.Context, snapshot *agent.Snapshot, failed error) {
 	if g.elector == nil {
 		return
@@ -321,10 +321,10 @@ func (g *gateway) reportUnable(ctx context.Context, snapshot *agent.Snapshot, fa
 // reasonNoStandby is the reason of events that no replica is known to be able to take over.
 const reasonNoStandby = "NoStandby"
 
-// silenceLimit is how long other replicas run without an answer before an event tells that none can take over.
+// silenceLimit is how long the replicas beside the holder run without an answer before an event reports the lack of a successor.
 const silenceLimit = 10 * time.Second
 
-// reportSilence tells once that other replicas run and none of them can take over.
+// reportSilence reports once that replicas run beside this holder and none can take over.
 func (g *gateway) reportSilence(snapshot *agent.Snapshot) {
 	var silent []string
 	if g.elector != nil {
@@ -344,10 +344,10 @@ func (g *gateway) reportSilence(snapshot *agent.Snapshot) {
 	}
 }
 
-// goodbyeTime is the time that the tunnel keeps its peer after a goodbye, which would not get out otherwise.
+// goodbyeTime is how long the tunnel keeps its peer after a goodbye: a tunnel without a peer would not send the goodbye.
 const goodbyeTime = 100 * time.Millisecond
 
-// sayGoodbye tells the client of a server that leaves, once, and returns how long the goodbye may still be on its way.
+// sayGoodbye sends the client of a leaving server one goodbye, and returns how long the goodbye may still be on its way.
 func (g *gateway) sayGoodbye(leaves bool) time.Duration {
 	switch {
 	case !leaves:
@@ -362,8 +362,8 @@ func (g *gateway) sayGoodbye(leaves bool) time.Duration {
 	return goodbyeTime - time.Since(g.said)
 }
 
-// isStandby reports whether nodes reach another replica of this gateway: the next pod before it takes over, or the last one after that. Two with
-// a peer would take its session from each other, since they have one key.
+// isStandby reports whether nodes reach another replica of this gateway: the next pod before the takeover, or the last pod after the takeover. Two
+// replicas with a peer would take the session from each other, because both have one key.
 func (g *gateway) isStandby(snapshot *agent.Snapshot) bool {
 	active := g.activeReplica(snapshot)
 	return active != "" && active != g.options.Address.String()
@@ -470,7 +470,7 @@ func (g *gateway) wantedPeers(ctx context.Context, snapshot *agent.Snapshot) ([]
 	if i := slices.IndexFunc(snapshot.Peers, func(p plan.Peer) bool { return p.Key == g.options.peerKey() }); i >= 0 {
 		peer = &snapshot.Peers[i]
 	}
-	endpoint := g.learned.loadEndpoint() // of a client, so that a restarted server finds it at once
+	endpoint := g.learned.loadEndpoint() // endpoint of a client: a restarted server finds the client at once
 	if !g.options.Server {
 		endpoint = g.endpoints.currentEndpoint(ctx, endpointSpec(g.options.Endpoints, g.gatewayClient(snapshot)))
 	}

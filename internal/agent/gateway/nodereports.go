@@ -21,7 +21,7 @@ type nodeReport struct {
 	since int64 // in seconds, by the clock of the node
 }
 
-// nodeReports returns the reports of all nodes that have one.
+// nodeReports returns the reports of all nodes.
 func nodeReports(snapshot *agent.Snapshot, peer string) []nodeReport {
 	var out []nodeReport
 	for _, obj := range snapshot.Objects {
@@ -76,8 +76,8 @@ func withNodes(tunnel networkingv1beta1.ConnectionStatus, nodes []nodeReport) ne
 	return out
 }
 
-// recoveryDelay separates reports about the tunnel that came up just now from reports about the tunnel that was down: every node reports the
-// latter, and revises it with its next answers.
+// recoveryDelay separates reports about the restored tunnel from reports about the failed tunnel: every node reports the failure, and revises the
+// report with its next answers.
 type recoveryDelay struct {
 	at   time.Time    // time the tunnel came up; zero while it is down
 	then []nodeReport // by then
@@ -99,12 +99,12 @@ func (c *recoveryDelay) delayReports(up bool, nodes []nodeReport, now time.Time,
 	})
 }
 
-// publishedStatus is the last written status, and the part of it that the API server stored: an older CRD prunes fields.
+// publishedStatus is the last written status, and the part stored by the API server: an older CRD prunes fields.
 type publishedStatus struct {
 	all, kept networkingv1beta1.ConnectionStatus
 }
 
-// lastStatus returns the written status if the current one is its stored part.
+// lastStatus returns the written status if now is its stored part.
 func (w publishedStatus) lastStatus(now networkingv1beta1.ConnectionStatus) networkingv1beta1.ConnectionStatus {
 	if apiequality.Semantic.DeepEqual(now, w.kept) {
 		return w.all

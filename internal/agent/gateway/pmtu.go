@@ -29,10 +29,9 @@ const (
 	// searchAfter is the number of full probes lost in a row before smaller sizes are probed: less than the threshold
 	// of the Connection.
 	searchAfter = 2
-	// tries is the number of lost probes after which a size is given up. Probes can be lost for other
-	// reasons.
+	// tries is the number of lost probes before a size is given up. The size is not the only reason for lost probes.
 	tries = 3
-	// atOnce is the number of parts that a range is split into, with one probe for each.
+	// atOnce is the number of parts of a split range, with one probe for each.
 	atOnce = 4
 	// step is the padding of WireGuard: multiples of 16 bytes.
 	step = 16
@@ -109,8 +108,8 @@ func (s *pmtuSearch) narrowRange(now time.Time) (changed bool) {
 	return s.mtu != was
 }
 
-// probeSizes returns the sizes to probe, ascending. While no size is known to pass, the MTU itself is repeated, so that it is lowered only if
-// it does not pass: a single packet can be lost for other reasons.
+// probeSizes returns the sizes to probe, ascending. While no size is known to pass, the MTU itself is repeated, and lowered only if the MTU does not
+// pass: a single packet can be lost for any reason.
 func (s *pmtuSearch) probeSizes() []int {
 	var out []int
 	from, until := s.low, cmp.Or(s.high, s.top)

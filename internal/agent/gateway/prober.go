@@ -46,7 +46,7 @@ type tunnelProber struct {
 // overhead of a message in a packet of IPv4: IP and UDP.
 const overhead = 20 + 8
 
-// bindSocket opens a socket that does not fragment: a fragmented probe would not show that a packet of its size passes.
+// bindSocket opens a socket without fragmentation: a fragmented probe would not show whether a packet of the same size passes.
 func bindSocket(at netip.AddrPort) (*net.UDPConn, error) {
 	conn, err := net.ListenUDP("udp4", net.UDPAddrFromAddrPort(at))
 	if err != nil {
@@ -77,7 +77,7 @@ func newProber(o Options, local, remote netip.Addr, log logr.Logger, heartbeat f
 	}
 }
 
-// Start probes until the context ends. While the tunnel has no address, it waits for one.
+// Start probes until the context ends. Start waits while the tunnel has no address.
 func (p *tunnelProber) Start(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := p.runProbe(ctx); err != nil && ctx.Err() == nil {
@@ -93,7 +93,7 @@ func (p *tunnelProber) Start(ctx context.Context) error {
 // NeedLeaderElection returns false: standby replicas answer probes, too.
 func (p *tunnelProber) NeedLeaderElection() bool { return false }
 
-// recordMiss records a probe that could not be sent. A peer that was never probed has no health.
+// recordMiss records an unsent probe. A peer without any earlier probe has no health.
 func (p *tunnelProber) recordMiss() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,7 +147,8 @@ func (p *tunnelProber) setConn(conn *net.UDPConn) {
 	p.conn = conn
 }
 
-// sendGoodbye tells a client that this server ends, so that the client begins a session with the next one at once. Older clients ignore it.
+// sendGoodbye reports the end of this server to the client: the client begins a session with the next server at once. Older clients ignore the
+// message.
 func (p *tunnelProber) sendGoodbye() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -155,7 +156,7 @@ func (p *tunnelProber) sendGoodbye() {
 		return
 	}
 	if data, err := json.Marshal(probePacket{ClusterID: p.cluster, Type: goodbye, Time: time.Now()}); err == nil {
-		_, _ = p.conn.WriteToUDPAddrPort(data, p.theirs) // a client that misses it notices the lost answers
+		_, _ = p.conn.WriteToUDPAddrPort(data, p.theirs) // a client without the goodbye notices the lost answers
 	}
 }
 
@@ -197,8 +198,7 @@ func (p *tunnelProber) isLate() bool {
 	return !p.pulse.Small.At.IsZero() && p.pulse.Small.Unanswered(time.Now()) > 0
 }
 
-// recordSent records that probes are sent now, and returns the sizes of the messages. There is no search with a peer that does not return
-// padding.
+// recordSent records the sending of probes now, and returns the sizes of the messages. A peer without padding in its answers is not searched.
 func (p *tunnelProber) recordSent() (now time.Time, sizes []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -255,7 +255,7 @@ func (p *tunnelProber) hearQuestion() {
 	p.pulse.Asked = time.Now()
 }
 
-// hearGoodbye records that the peer's server ends. A peer may send any number of goodbyes, and each that counts requests a run of the loop.
+// hearGoodbye records the end of the peer's server. A peer may send any number of goodbyes, and each counted goodbye requests a run of the loop.
 func (p *tunnelProber) hearGoodbye() {
 	p.mu.Lock()
 	now := time.Now()
@@ -360,10 +360,10 @@ func (p *tunnelProber) pathHealth() agent.PathHealth {
 	return p.pulse.Copy()
 }
 
-// probePacket is a message of the connection check: JSON in one UDP packet between both gateways. Padding is our extension, because
-// small packets may pass where large packets do not; other implementations ignore it and answer without padding.
+// probePacket is a message of the connection check: JSON in one UDP packet between both gateways. Padding is our extension, because small packets may
+// pass where large packets do not; implementations without the extension ignore Padding and answer without padding.
 type probePacket struct {
-	ClusterID string    `json:"clusterID"` // of the receiver of the PING, which returns it unchanged
+	ClusterID string    `json:"clusterID"` // receiver of the PING, which returns the ID unchanged
 	Type      probeType `json:"msgType"`
 	Time      time.Time `json:"timeStamp"` // of the sender of the PING
 	Padding   string    `json:"padding,omitempty"`
@@ -374,7 +374,7 @@ type probeType string
 const (
 	ping probeType = "PING"
 	pong probeType = "PONG"
-	// goodbye is our extension; other implementations ignore it.
+	// goodbye is our extension; implementations without the extension ignore a goodbye.
 	goodbye probeType = "GOODBYE"
 )
 
@@ -392,7 +392,7 @@ func decodeProbe(data []byte) (probePacket, error) {
 	return p, nil
 }
 
-// encodeQuestion returns a PING of size bytes, or of the minimum size. It always has padding: a peer that returns some padding returns any
+// encodeQuestion returns a PING of size bytes, or of the minimum size. A PING always has padding: a peer that returns some padding returns any
 // amount.
 func encodeQuestion(cluster string, now time.Time, size int) ([]byte, error) {
 	p := probePacket{ClusterID: cluster, Type: ping, Time: now, Padding: "."}
@@ -407,8 +407,8 @@ func encodeQuestion(cluster string, now time.Time, size int) ([]byte, error) {
 	return data, nil
 }
 
-// encodeAnswer returns the answer to a question of size bytes. An answer longer than its question is not sent, so that the gateway
-// cannot be used for amplification.
+// encodeAnswer returns the answer to a question of size bytes. An answer longer than its question is not sent: the gateway cannot be used for
+// amplification.
 func (p probePacket) encodeAnswer(size int) ([]byte, error) {
 	p.Type = pong
 	data, err := json.Marshal(p)

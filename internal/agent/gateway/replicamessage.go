@@ -27,10 +27,10 @@ type replicaMessage struct {
 	Endpoint netip.AddrPort
 }
 
-// messageSize is the length of each message before it is sealed, in bytes: no answer is longer than its request, and no length tells anything.
+// messageSize is the length of each message before sealing, in bytes: no answer is longer than its request, and no length discloses anything.
 const messageSize = 1024
 
-// sealer encrypts and authenticates the messages by a key that follows from the private key of the tunnel, which all replicas have.
+// sealer encrypts and authenticates the messages by a key derived from the private key of the tunnel, common to all replicas.
 type sealer struct {
 	aead cipher.AEAD
 	of   []byte // gateway
@@ -72,7 +72,7 @@ func (s *sealer) openMessage(data []byte) (m replicaMessage, err error) {
 	return m, nil
 }
 
-// sendMessage sends a message to another replica. A lost one is like one that the replica did not answer. The caller holds mu.
+// sendMessage sends a message to another replica. A lost message is like an unanswered message. The caller holds mu.
 func (e *elector) sendMessage(m election.Message, to netip.AddrPort) {
 	if e.conn == nil || e.sealer == nil || !to.Addr().IsValid() {
 		return
@@ -115,8 +115,8 @@ func (e *elector) receiveSome(ctx context.Context) error {
 	}
 }
 
-// receiveMessage handles a message. One that no replica of this gateway sent is ignored, and nothing is answered: it is opened without mu, so
-// that a flood of such messages does not delay the election.
+// receiveMessage handles a message. A message from outside the replicas of this gateway is ignored, without an answer. Messages are opened without
+// mu: a flood of foreign messages does not delay the election.
 func (e *elector) receiveMessage(data []byte, from netip.AddrPort) {
 	sealer := e.currentSealer()
 	if sealer == nil {

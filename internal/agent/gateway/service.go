@@ -57,7 +57,7 @@ func (e *elector) keepEndpointReady(ctx context.Context) {
 
 // watchEndpoints requests a look at the endpoints whenever they change: a write of a deposed replica may have been on its way.
 func (e *elector) watchEndpoints(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, serviceRetryCap) // without the right to watch, it never has what there is
+	ctx, cancel := context.WithTimeout(ctx, serviceRetryCap) // without the right to watch, the informer never syncs
 	defer cancel()
 	informer, err := e.cache.GetInformer(ctx, &discoveryv1.EndpointSlice{})
 	if err == nil {
@@ -96,7 +96,7 @@ func (e *elector) writeEndpoints(ctx context.Context) error {
 	if !listed {
 		return errors.New("the endpoints do not have this replica yet")
 	}
-	if !changed || !e.isActive() { // the active replica corrects a write that is on its way
+	if !changed || !e.isActive() { // the active replica corrects a pending write
 		return nil
 	}
 	err := e.client.Patch(ctx, slice, client.MergeFromWithOptions(before, client.MergeFromWithOptimisticLock{}))

@@ -43,8 +43,7 @@ func (o Options) wireguardConfig() (wg.Config, error) {
 	return wg.Config{MTU: plan.UsableMTU(o.MTU), PrivateKey: key, ListenPort: o.ListenPort, Mark: names.TunnelMark}, err
 }
 
-// wantedPeers returns the peer with its networks as allowed IPs, if its key is known. Without a peer the device passes
-// nothing.
+// wantedPeers returns the peer with its networks as allowed IPs, if the key of the peer is known. A device without a peer passes nothing.
 func (o Options) wantedPeers(keys []networkingv1beta1.PublicKey, of *plan.Peer, endpoint netip.AddrPort) ([]wg.Peer, []plan.Problem) {
 	remote, problems := publicKey(keys)
 	if remote == nil || of == nil {
@@ -57,8 +56,8 @@ func (o Options) wantedPeers(keys []networkingv1beta1.PublicKey, of *plan.Peer, 
 	return []wg.Peer{peer}, problems
 }
 
-// persistentKeepalive returns the interval of keepalives, or 0 where probes keep the mappings open and another replica may be active: the kernel would
-// send them for a process that died, and the peer would take this replica for the active one.
+// persistentKeepalive returns the interval of keepalives, or 0 where probes keep the mappings open and another replica may be active: the kernel
+// would send keepalives for a dead process, and the peer would take this replica for the active replica.
 func (o Options) persistentKeepalive() time.Duration {
 	if o.LeaderElection && !o.Unwatched {
 		return 0
@@ -78,8 +77,7 @@ func (o Options) privateKey() (wg.PrivateKey, error) {
 	return key, nil
 }
 
-// publicKey returns the newest key of the peer, since a rotation adds the new key before it removes the old one. An invalid key is
-// skipped.
+// publicKey returns the newest key of the peer, because a rotation adds the new key before the removal of the old key. An invalid key is skipped.
 func publicKey(all []networkingv1beta1.PublicKey) (newest *wg.PublicKey, problems []plan.Problem) {
 	all = slices.DeleteFunc(slices.Clone(all), func(k networkingv1beta1.PublicKey) bool { return !k.DeletionTimestamp.IsZero() })
 	slices.SortFunc(all, func(a, b networkingv1beta1.PublicKey) int {

@@ -11,7 +11,7 @@ import (
 	"liqo.io/liqo/internal/agent"
 )
 
-// nodeExporter exports the health of the paths to peers, once probed, and the drop counters of the node. It collects at scrape time, so its values are
+// nodeExporter exports the health of the probed paths to peers, and the drop counters of the node. nodeExporter collects at scrape time: values are
 // current even while the API server is down.
 type nodeExporter struct {
 	now     func() []pathState

@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package node is the agent of a node: it routes the node's network namespace to peers through their gateways, and reports
-// to gateways how the node is reached, and which peers its pods reach.
+// Package node is the agent of a node: the agent routes the node's network namespace to peers through their gateways, and reports to gateways how the
+// node is reached, and the peers reached by its pods.
 package node
 
 import (
@@ -100,7 +100,7 @@ type nodeAgent struct {
 	excess   bool // the last run had more prefixes of pods than an InternalNode may have
 }
 
-// isRelevant extends the common filter by reports of other agents about this node. The pods of other nodes are of use only to isolate consumers.
+// isRelevant extends the common filter by reports of other agents about this node. Only the isolation of consumers needs the pods of other nodes.
 func (n *nodeAgent) isRelevant(old, now client.Object) bool {
 	if now.GetName() != n.options.Node && !n.options.IsolateConsumers {
 		now = agent.WithPodsOf(old, now)
@@ -148,8 +148,8 @@ func (n *nodeAgent) runOnce(ctx context.Context) (time.Duration, error) {
 	}))
 }
 
-// translationsOf returns the translation of each destination of peers and of translated IPs: for a translated IP its address, if nodes know
-// it, too. The networks of translated IPs cover those that were deleted unnoticed.
+// translationsOf returns the translation of each destination of peers and of translated IPs: for a translated IP its address, if nodes know the
+// address, too. The networks of translated IPs cover IPs deleted unnoticed.
 func translationsOf(c plan.Cluster) agent.Translations {
 	out := agent.Translations{}
 	for _, p := range c.External {
@@ -224,8 +224,8 @@ func (n *nodeAgent) newStatus(ctx context.Context, was networkingv1beta1.Interna
 	return out, err
 }
 
-// podCIDRs returns prefixes that cover the pods of this node: its share of the cluster's range, and the pod addresses
-// that a CNI assigned outside of it.
+// podCIDRs returns prefixes with all pods of this node: the share of the node in the cluster's range, and pod addresses assigned by a CNI outside of
+// the range.
 func (n *nodeAgent) podCIDRs(ctx context.Context) ([]networkingv1beta1.CIDR, error) {
 	var self corev1.Node
 	if err := n.client.Get(ctx, client.ObjectKey{Name: n.options.Node}, &self); err != nil {
@@ -238,7 +238,7 @@ func (n *nodeAgent) podCIDRs(ctx context.Context) ([]networkingv1beta1.CIDR, err
 	return n.limitPodCIDRs(ctx, coveringPrefixes(self.Spec.PodCIDRs, pods.Items)), nil
 }
 
-// limitPodCIDRs returns as many prefixes as an InternalNode may have. The log tells once that there are more.
+// limitPodCIDRs returns as many prefixes as an InternalNode may have. The log reports an excess once.
 func (n *nodeAgent) limitPodCIDRs(ctx context.Context, all []netip.Prefix) []networkingv1beta1.CIDR {
 	excess := len(all) > networkingv1beta1.MaxPodCIDRs
 	if excess && !n.excess {
@@ -277,8 +277,9 @@ func coveringPrefixes(cidrs []string, pods []corev1.Pod) []netip.Prefix {
 	return append(out[:shares:shares], slices.Compact(out[shares:])...)
 }
 
-// peersOf returns the reports about peers that follow was. All nodes and gateways watch them, so an unchanged report is not rewritten: a path
-// without health keeps the report of the previous process, which stays valid after its end, and a latency is only updated with another change.
+// peersOf returns the reports about peers after was. All nodes and gateways watch the reports, and an unchanged report is not rewritten: a path
+// without health keeps the report of the previous process, still valid after the end of the process, and a latency is only updated with another
+// change.
 func peersOf(was []networkingv1beta1.InternalNodePeer, ways []pathState) []networkingv1beta1.InternalNodePeer {
 	var out []networkingv1beta1.InternalNodePeer
 	for _, w := range ways {
