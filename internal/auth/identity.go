@@ -82,8 +82,8 @@ func SetupIdentity(mgr ctrl.Manager, o IdentityOptions) error {
 	return c.Complete(b)
 }
 
-// Retry interval for a missing key pair, and the time after which the absence is reported. A newer certificate
-// arrives as a change of the Identity: only a manually restored key pair has to be polled for.
+// Retry interval for a missing key pair, and the time after which the absence is reported. A newer certificate arrives
+// as a change of the Identity: only a manually restored key pair has to be polled for.
 const (
 	firstKeyDelay   = 10 * time.Second
 	longestKeyDelay = 5 * time.Minute

@@ -65,8 +65,7 @@ type handshakeSecrets struct {
 	fill func(context.Context, liqov1beta1.ClusterID, *corev1.Secret) (kube.Event, error)
 }
 
-// setupHandshakeSecrets registers the controller of the Secrets with one label, and returns the watch of these
-// Secrets.
+// setupHandshakeSecrets registers the controller of the Secrets with one label, and returns the watch of these Secrets.
 func setupHandshakeSecrets(mgr ctrl.Manager, name, label string,
 	fill func(context.Context, liqov1beta1.ClusterID, *corev1.Secret) (kube.Event, error),
 ) (*kube.NamespacedWatch, error) {
@@ -123,8 +122,8 @@ func (h *handshakeSecrets) syncSecret(ctx context.Context, secret *corev1.Secret
 	if maps.EqualFunc(before.Data, secret.Data, func(a, b []byte) bool { return string(a) == string(b) }) {
 		return event, nil
 	}
-	// On a conflict another writer has filled in the Secret. A different nonce is answered at once, even shortly
-	// after the previous one.
+	// On a conflict another writer has filled in the Secret. A different nonce is answered at once, even shortly after
+	// the previous one.
 	request, err := json.Marshal(before.Data)
 	if err != nil {
 		return kube.Event{}, fmt.Errorf("encoding the request: %w", err)

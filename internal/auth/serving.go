@@ -40,8 +40,8 @@ type ServingOptions struct {
 }
 
 // servingRequests approves the serving certificates of virtual kubelets, and denies invalid requests in their name. An approved
-// request is deleted after it was served, or with its virtual node: a peering leaves no orphan. Requests of real
-// kubelets and of unknown clients are ignored.
+// request is deleted after it was served, or with its virtual node: a peering leaves no orphan. Requests of real kubelets and
+// of unknown clients are ignored.
 type servingRequests struct {
 	client client.Client
 	// direct bypasses the cache: a virtual kubelet requests in its first second, and seldom again.
@@ -190,8 +190,8 @@ type certificateRequester struct {
 
 const accountPrefix = "system:serviceaccount:"
 
-// accountOf returns the ServiceAccount of a request, named like its VirtualNode; the zero value for another kind
-// of user.
+// accountOf returns the ServiceAccount of a request, named like its VirtualNode; the zero value for another kind of
+// user.
 func accountOf(request *certv1.CertificateSigningRequest) (account types.NamespacedName) {
 	if rest, ok := strings.CutPrefix(request.Spec.Username, accountPrefix); ok {
 		account.Namespace, account.Name, _ = strings.Cut(rest, ":")

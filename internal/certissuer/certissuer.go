@@ -4,8 +4,8 @@
 // Package certissuer issues credentials to peers: client certificates signed by this cluster's signer, and the published
 // address of the API server.
 //
-// A certificate is stored in a Secret to be requested once only, and a pending request is a
-// CertificateSigningRequest: no other state exists, and no call blocks.
+// A certificate is stored in a Secret to be requested once only, and a pending request is a CertificateSigningRequest:
+// no other state exists, and no call blocks.
 package certissuer
 
 import (
@@ -279,8 +279,7 @@ func (i *Issuer) dropOthers(ctx context.Context, r Request, but string) error {
 }
 
 func (i *Issuer) wantRequest(r Request, previous string) *certv1.CertificateSigningRequest {
-	// The name is unique for each certificate ever issued: a retry is idempotent, because it finds the first
-	// request.
+	// The name is unique for each certificate ever issued: a retry is idempotent, because it finds the first request.
 	hash := sha256.New()
 	for _, part := range []string{string(r.Owner.GetUID()), string(r.CSR), previous} {
 		fmt.Fprintf(hash, "%d:%s", len(part), part)

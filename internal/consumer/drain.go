@@ -100,8 +100,8 @@ func (v *virtualNodes) keepData(ctx context.Context, vn *offv1beta1.VirtualNode)
 // dataDelay is the interval of checks whether data still holds up the end of a virtual node.
 const dataDelay = 10 * time.Second
 
-// keepKubelet ensures the kubelet to terminate the pods on a node, and the NamespaceMap needed by the kubelet. Both may
-// be missing: the kubelet was stopped before a late pod arrived, or a stale cache recreated the Deployment without the map.
+// keepKubelet ensures the kubelet to terminate the pods on a node, and the NamespaceMap needed by the kubelet. Both may be
+// missing: the kubelet was stopped before a late pod arrived, or a stale cache recreated the Deployment without the map.
 func (v *virtualNodes) keepKubelet(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	deployed, mapped := true, true
 	err := atOnce(
@@ -247,9 +247,9 @@ type podEnding struct {
 	remoteGone bool
 }
 
-// isRemoteGone reports whether the tenant namespace is being deleted and our NamespaceMap is gone. In such a namespace, the
-// virtual kubelet is deleted before its pods; the finalizer of the map remains until the provider has no remote namespace any more.
-// In another state a missing map proves nothing: the map may never have existed or have lost its finalizer, and a kubelet may be
+// isRemoteGone reports whether the tenant namespace is being deleted and our NamespaceMap is gone. In such a namespace, the virtual
+// kubelet is deleted before its pods; the finalizer of the map remains until the provider has no remote namespace any more. In
+// another state a missing map proves nothing: the map may never have existed or have lost its finalizer, and a kubelet may be
 // alive.
 func (v *virtualNodes) isRemoteGone(ctx context.Context, vn *offv1beta1.VirtualNode) (bool, error) {
 	namespace := &corev1.Namespace{}
@@ -503,9 +503,9 @@ func (v *virtualNodes) decidingMaps(ctx context.Context, vn *offv1beta1.VirtualN
 	return slices.DeleteFunc(own, func(nm offv1beta1.NamespaceMap) bool { return nm.Namespace != vn.Namespace && deleted[nm.Namespace] }), nil
 }
 
-// holdCredentials adds a finalizer to the kubeconfig of the virtual kubelet until its pods are drained: if the Secret
-// is deleted together with the VirtualNode, a restarted kubelet could not terminate its pods. Without permission to add
-// the finalizer, the kubelet continues with the kubeconfig in memory.
+// holdCredentials adds a finalizer to the kubeconfig of the virtual kubelet until its pods are drained: if the Secret is
+// deleted together with the VirtualNode, a restarted kubelet could not terminate its pods. Without permission to add the
+// finalizer, the kubelet continues with the kubeconfig in memory.
 func (v *virtualNodes) holdCredentials(ctx context.Context, vn *offv1beta1.VirtualNode) error {
 	secret, err := v.readCredentials(ctx, vn)
 	if err != nil || secret == nil || !secret.DeletionTimestamp.IsZero() {

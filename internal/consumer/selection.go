@@ -69,8 +69,8 @@ func remoteName(nso *offv1beta1.NamespaceOffloading, clusterID string) string {
 	}
 }
 
-// selectedClusters returns the providers with at least one virtual node that the cluster selector matches. A
-// VirtualNode in teardown keeps its namespaces for the drain and gets no new namespaces.
+// selectedClusters returns the providers with at least one virtual node that the cluster selector matches. A VirtualNode
+// in teardown keeps its namespaces for the drain and gets no new namespaces.
 func (v *offloadingView) selectedClusters() (map[string]bool, error) {
 	matches, err := nodeMatcher(v.nso.Spec.ClusterSelector)
 	if err != nil {

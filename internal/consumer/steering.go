@@ -376,8 +376,8 @@ func (s *podSteering) strandedPods(ctx context.Context, namespace string, nodes 
 	return out, nil
 }
 
-// releaseWaiting deletes unscheduled pods once the namespace is disabled: their owners recreate the pods unsteered.
-// Pods recreated unchanged are intended.
+// releaseWaiting deletes unscheduled pods once the namespace is disabled: their owners recreate the pods unsteered. Pods
+// recreated unchanged are intended.
 func (s *podSteering) releaseWaiting(ctx context.Context, nso *offv1beta1.NamespaceOffloading, now time.Time) error {
 	if d := s.settleDelay(nso.Namespace, now); d > 0 {
 		return kube.Wait(d, "the API servers see that the namespace has lost its label")

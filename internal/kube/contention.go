@@ -31,8 +31,8 @@ import (
 
 // Two writers that revert each other's changes would loop for ever, as fast as the API server allows. Therefore each
 // write passes a limiter with the last content written to the object: writing the same content again, although already
-// written, is a put-back. The first put-backs are sent at once, the next ones after 1 s, 4 s, 16 s, 64 s, and
-// every 5 minutes, until a quiet period passes. For objects essential to the whole cluster the delay is at most 10 s.
+// written, is a put-back. The first put-backs are sent at once, the next ones after 1 s, 4 s, 16 s, 64 s, and every 5
+// minutes, until a quiet period passes. For objects essential to the whole cluster the delay is at most 10 s.
 
 // ReasonConflictingWriter is the reason of the event for an object that another writer changes after each write of
 // Liqo.
@@ -149,8 +149,8 @@ func (w *lastWrite) isPutBack(next pendingWrite, now time.Time) bool {
 	return (w.content == next.content) != next.again
 }
 
-// contradictsPatch reports whether a patch of other fields changes the content of the last write: a field has
-// another value, or a parent or child of a field was set or removed.
+// contradictsPatch reports whether a patch of other fields changes the content of the last write: a field has another
+// value, or a parent or child of a field was set or removed.
 func (w *lastWrite) contradictsPatch(fields map[string]string) bool {
 	for path, value := range fields {
 		for last, was := range w.fields {
@@ -206,8 +206,7 @@ func (l *writeLimiter) remaining(next pendingWrite) (time.Duration, lastWrite) {
 }
 
 // remadeQuiet is the interval at which an object may be deleted and recreated for ever. A legitimate cycle involves
-// several slow writers, such as a user who peers and unpeers, and the garbage collector; a faster
-// cycle is a loop.
+// several slow writers, such as a user who peers and unpeers, and the garbage collector; a faster cycle is a loop.
 const remadeQuiet = 10 * time.Second
 
 // remadeSlowly reports whether the object was recreated since the last write, and the last write was long ago.
@@ -290,8 +289,8 @@ type limitedClient struct {
 	deletes bool
 }
 
-// LimitWrites returns a client that delays writes against the repeated changes of another writer. live reads,
-// bypassing any cache, the name of the other writer.
+// LimitWrites returns a client that delays writes against the repeated changes of another writer. live reads, bypassing
+// any cache, the name of the other writer.
 func LimitWrites(c client.Client, live client.Reader) client.Client {
 	return &limitedClient{Client: c, live: live, limit: &writeLimiter{now: time.Now}, deletes: true}
 }

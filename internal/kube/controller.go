@@ -5,8 +5,8 @@
 // server-side apply of a wanted state, three classes of errors, and manager defaults.
 //
 // A controller implements Syncer and, if needed, Cleaner, Reporter, EventReplayer, StatusCopier and Rescheduler. The loop is
-// always: read; if the object is being deleted, Cleanup and remove the finalizer; add the finalizer before the first
-// effect; Sync; Report; one write of the status, only if changed; record the new events.
+// always: read; if the object is being deleted, Cleanup and remove the finalizer; add the finalizer before the first effect;
+// Sync; Report; one write of the status, only if changed; record the new events.
 package kube
 
 import (
@@ -56,9 +56,9 @@ type EventReplayer[T client.Object] interface {
 	ReplayEvents(obj T) []Event
 }
 
-// StatusCopier returns a reduced copy of obj for the update of its status: metadata and status, while the API server takes
-// the rest from the stored object. StatusCopier is for large objects of extension API servers with a status written only by Liqo:
-// the status is written by an update. For a patch the API server would encode and decode the whole object.
+// StatusCopier returns a reduced copy of obj for the update of its status: metadata and status, while the API server takes the
+// rest from the stored object. StatusCopier is for large objects of extension API servers with a status written only by Liqo: the
+// status is written by an update. For a patch the API server would encode and decode the whole object.
 type StatusCopier[T client.Object] interface {
 	CopyForStatus(obj T) T
 }

@@ -15,8 +15,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 )
 
-// DeleteObject deletes an object unless it is gone. The UID protects a new object of the same name. doing is the
-// format of the beginning of an error.
+// DeleteObject deletes an object unless it is gone. The UID protects a new object of the same name. doing is the format
+// of the beginning of an error.
 func DeleteObject(ctx context.Context, c client.Writer, obj client.Object, doing string, args ...any) error {
 	uid := obj.GetUID()
 	if err := c.Delete(ctx, obj, client.Preconditions{UID: &uid}); client.IgnoreNotFound(err) != nil {

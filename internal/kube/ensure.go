@@ -47,18 +47,18 @@ func OwnedBy(owner client.Object, scheme *runtime.Scheme) EnsureOption {
 	return func(o *ensureOptions) { o.owner, o.scheme = owner, scheme }
 }
 
-// DecidedOf makes the UID of the object from which the fields were computed a precondition: a deleted object is
-// not created again, and an object of another UID is not changed. An empty UID is no precondition.
+// DecidedOf makes the UID of the object from which the fields were computed a precondition: a deleted object is not
+// created again, and an object of another UID is not changed. An empty UID is no precondition.
 func DecidedOf(uid types.UID) EnsureOption { return func(o *ensureOptions) { o.of = uid } }
 
-// AsSeen creates an object absent from the cache, instead of applying: an object created meanwhile by another writer
-// is not overwritten, because the name may be taken, and the cache may not show the object yet.
+// AsSeen creates an object absent from the cache, instead of applying: an object created meanwhile by another writer is
+// not overwritten, because the name may be taken, and the cache may not show the object yet.
 func AsSeen() EnsureOption { return func(o *ensureOptions) { o.asSeen = true } }
 
 // Ensure applies want by server-side apply. want, typed or unstructured, contains exactly the fields owned by this field
-// manager: a field set by an earlier Ensure and missing in want is removed. Nothing is sent if the object, as read by
-// c, has these fields and the hash of the last apply matches. want is not changed. For an object being deleted,
-// Ensure returns a Wait.
+// manager: a field set by an earlier Ensure and missing in want is removed. Nothing is sent if the object, as read by c,
+// has these fields and the hash of the last apply matches. want is not changed. For an object being deleted, Ensure
+// returns a Wait.
 func Ensure(ctx context.Context, c client.Client, want client.Object, opts ...EnsureOption) (changed bool, err error) {
 	o := ensureOptions{manager: names.FieldManager}
 	for _, opt := range opts {
@@ -110,8 +110,8 @@ func setOwned(want client.Object, o ensureOptions) (client.Object, error) {
 	return want, nil
 }
 
-// readCurrent returns the current object, or nil. A kind of the scheme is read as its Go type, because
-// caches contain Go types.
+// readCurrent returns the current object, or nil. A kind of the scheme is read as its Go type, because caches contain Go
+// types.
 func readCurrent(ctx context.Context, c client.Client, want client.Object, gvk schema.GroupVersionKind) (client.Object, error) {
 	current, err := emptyObject(c.Scheme(), gvk)
 	if err != nil {

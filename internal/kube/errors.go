@@ -31,8 +31,8 @@ type invalidError struct {
 func (e *invalidError) Error() string { return e.err.Error() }
 func (e *invalidError) Unwrap() error { return e.err }
 
-// Wait returns an error for an expected change that has not happened yet. The object is requeued after d, or,
-// if d is zero, reconciled at the next watch event. A Wait is no failure, neither in logs nor in metrics.
+// Wait returns an error for an expected change that has not happened yet. The object is requeued after d, or, if d is
+// zero, reconciled at the next watch event. A Wait is no failure, neither in logs nor in metrics.
 func Wait(d time.Duration, reason string) error { return &waitError{after: d, reason: reason} }
 
 // Invalid returns an error that only the user can fix. The error is shown and not retried; reason is the CamelCase

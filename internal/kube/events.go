@@ -62,8 +62,8 @@ func Warnings(err error) []Event {
 // subjects are forgotten: a repeated event is better than unbounded memory.
 const maxRecorded = 20000
 
-// EventRecorder records the events of a subject when they change: a persisting condition is not recorded
-// again on every pass.
+// EventRecorder records the events of a subject when they change: a persisting condition is not recorded again on every
+// pass.
 type EventRecorder struct {
 	emit func(obj client.Object, e Event)
 	mu   sync.Mutex

@@ -28,16 +28,16 @@ func NewLease(clients coordinationclient.LeasesGetter, namespace, name, identity
 	return &ownedLease{LeaseLock: lock, owner: *owner}
 }
 
-// ownedLease adds the owner reference of this process to a Lease created by another process, once this process holds
-// the Lease. Leader election calls ownedLease from one goroutine.
+// ownedLease adds the owner reference of this process to a Lease created by another process, once this process holds the
+// Lease. Leader election calls ownedLease from one goroutine.
 type ownedLease struct {
 	*resourcelock.LeaseLock
 	owner metav1.OwnerReference
 	named bool
 }
 
-// Create creates the Lease together with the owner reference: with a second request, a process that ends between the
-// two would leave an orphaned Lease.
+// Create creates the Lease together with the owner reference: with a second request, a process that ends between the two
+// would leave an orphaned Lease.
 func (l *ownedLease) Create(ctx context.Context, record resourcelock.LeaderElectionRecord) error {
 	lease := &coordinationv1.Lease{
 		ObjectMeta: metav1.ObjectMeta{Namespace: l.LeaseMeta.Namespace, Name: l.LeaseMeta.Name, OwnerReferences: []metav1.OwnerReference{l.owner}},

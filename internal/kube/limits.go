@@ -49,9 +49,9 @@ const maxErrorBody = 64 << 10
 // ErrTooLarge reports that a response of an API server, or the list of objects in it, exceeds the limits.
 var ErrTooLarge = errors.New("the answer of the API server is too large")
 
-// LimitResponses returns a transport that enforces the limits on the responses of next, removes terminal control
-// sequences from errors, and calls report for too large responses. Too large pages of several objects are not reported, but
-// requested again with fewer objects. The transport below must not decompress.
+// LimitResponses returns a transport that enforces the limits on the responses of next, removes terminal control sequences
+// from errors, and calls report for too large responses. Too large pages of several objects are not reported, but requested
+// again with fewer objects. The transport below must not decompress.
 func LimitResponses(next http.RoundTripper, l Limits, report func(reason, message string)) http.RoundTripper {
 	return &limitedTransport{next: next, limits: l, report: report, reads: newBucket(l.Rate, l.Burst)}
 }
@@ -187,7 +187,7 @@ func (b *limitedBody) remainingLimit() int64 {
 }
 
 // eventScanner finds the ends of watch events in the raw JSON stream: the decoder reads a whole event into memory,
-// however large. A stream without JSON has no ends, and all of it counts as one event. Protobuf frames carry their
+// however large. A non-JSON stream has no ends, and all of it counts as one event. Protobuf frames carry their
 // length, and client-go limits the length, but the peer chooses the encoding.
 type eventScanner struct {
 	depth           int

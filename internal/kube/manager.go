@@ -228,8 +228,8 @@ type uncachedCache struct{ cache.Cache }
 
 func (e uncachedCache) GetCache() cache.Cache { return e.Cache }
 
-// DirectClient returns a client that bypasses the cache, for kinds not cached by the manager and for reads that
-// must not be stale.
+// DirectClient returns a client that bypasses the cache, for kinds not cached by the manager and for reads that must not
+// be stale.
 func DirectClient(mgr ctrl.Manager) (client.Client, error) {
 	c, err := client.New(mgr.GetConfig(), client.Options{HTTPClient: mgr.GetHTTPClient(), Scheme: mgr.GetScheme(), Mapper: mgr.GetRESTMapper()})
 	if err != nil {

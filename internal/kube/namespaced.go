@@ -30,8 +30,8 @@ import (
 )
 
 // NamespacedWatch watches one kind in every namespace that matches a selector, and starts and stops watches as
-// namespaces appear and disappear: the permission to read the kind can be granted per namespace. Added to a
-// manager, a NamespacedWatch is an event source and a reader.
+// namespaces appear and disappear: the permission to read the kind can be granted per namespace. Added to a manager, a
+// NamespacedWatch is an event source and a reader.
 type NamespacedWatch struct {
 	config     *rest.Config
 	namespaces cache.Cache

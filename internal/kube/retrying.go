@@ -76,8 +76,8 @@ func IsTransient(err error) bool {
 	return unreached || errors.Is(err, io.ErrUnexpectedEOF) || err != nil && strings.Contains(err.Error(), brokenOff)
 }
 
-// brokenOff is the text by which client-go reports a response cut off by the end of the connection or of the
-// stream. The error has no type.
+// brokenOff is the text by which client-go reports a response cut off by the end of the connection or of the stream. The
+// error has no type.
 const brokenOff = "when reading response body"
 
 // watchBackoff are the delays of a watch while the API server is unreachable.

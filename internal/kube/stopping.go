@@ -13,10 +13,10 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/cache"
 )
 
-// A manager of controller-runtime 0.23 stopped before its caches have synced waits for the sync for ever, in a
-// busy loop (runnableGroup.Start). Therefore gracefulCache reports a sync when the manager stops, and the manager
-// reaches its shutdown. No decision is based on an unsynced cache: every read of an unsynced cache blocks, and fails
-// when the manager stops. Runnables without a cache may start for a moment, and the lease may be acquired and released.
+// A manager of controller-runtime 0.23 stopped before its caches have synced waits for the sync for ever, in a busy loop
+// (runnableGroup.Start). Therefore gracefulCache reports a sync when the manager stops, and the manager reaches its
+// shutdown. No decision is based on an unsynced cache: every read of an unsynced cache blocks, and fails when the
+// manager stops. Runnables without a cache may start for a moment, and the lease may be acquired and released.
 
 // stopping is closed when the manager is asked to stop.
 type stopping chan struct{}

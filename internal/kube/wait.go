@@ -102,8 +102,8 @@ func WithProgress(ctx context.Context, tell func(missing string)) context.Contex
 const retryDelay = time.Second
 
 // WaitUntil calls check now and after each change of the watched objects, until check returns nil. WaitUntil goes on while check returns a
-// Pending or the API server does not answer; any other error ends the wait. At the end of ctx the error has the last Pending and the
-// time waited. A client of a dry run checks once: a Pending becomes a Skipped.
+// Pending or the API server does not answer; any other error ends the wait. At the end of ctx the error has the last Pending and the time
+// waited. A client of a dry run checks once: a Pending becomes a Skipped.
 func WaitUntil(ctx context.Context, c client.WithWatch, check func(context.Context) error, what ...Watched) error {
 	if _, skips := c.(dryRun); skips {
 		return checkOnce(ctx, check)

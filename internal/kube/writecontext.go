@@ -41,8 +41,8 @@ func steadyDelay(ctx context.Context) time.Duration {
 type ownRivalKey struct{}
 
 // WithOwnRival returns a context for writes to an object also written by another process of Liqo, such as a gateway and
-// the controller that acts for the gateway while the gateway is down: mutual overwrites are no conflict, and only a
-// loop is slowed down.
+// the controller that acts for the gateway while the gateway is down: mutual overwrites are no conflict, and only a loop
+// is slowed down.
 func WithOwnRival(ctx context.Context) context.Context {
 	return context.WithValue(ctx, ownRivalKey{}, true)
 }

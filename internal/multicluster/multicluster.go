@@ -5,8 +5,8 @@
 //
 // An Engine runs pairs of a local and a remote namespace, started and stopped at run time. For each Kind it watches objects in both clusters
 // and calls the kind's Sync for every item, a name, with a change in either cluster: gather from both caches, decide, apply. Sync is called
-// only when both caches are synced: an object missing from the cache does not exist. Until then items are parked. A failure of one
-// item, pair or peer delays no other item.
+// only when both caches are synced: an object missing from the cache does not exist. Until then items are parked. A failure of one item,
+// pair or peer delays no other item.
 package multicluster
 
 import (

@@ -36,8 +36,8 @@ func (t *tenantNamespaces) newBinding(grant grant, namespace string, id liqov1be
 	return out
 }
 
-// revokeDelay is the interval for checking a namespace under cleanup, in case a watch misses the end:
-// the peer may be away for days.
+// revokeDelay is the interval for checking a namespace under cleanup, in case a watch misses the end: the peer may be
+// away for days.
 const revokeDelay = 15 * time.Second
 
 func (t *tenantNamespaces) revokeBindings(ctx context.Context, namespace string) error {

@@ -264,8 +264,7 @@ func (v *peerView) versionStatus() *liqov1beta1.Condition {
 	return new(newCondition(liqov1beta1.AuthVersionStatus, liqov1beta1.ConditionError, string(gap), gap.Explain(v.own, other)))
 }
 
-// tenantStatus returns the condition reported by the Tenant: the rejecting controller knows the
-// reason.
+// tenantStatus returns the condition reported by the Tenant: the rejecting controller knows the reason.
 func tenantStatus(t *authv1beta1.Tenant) liqov1beta1.Condition {
 	notReady := func(reason, message string) liqov1beta1.Condition {
 		return newCondition(liqov1beta1.AuthTenantStatus, liqov1beta1.ConditionNotReady, reason, message)

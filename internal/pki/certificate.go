@@ -17,8 +17,8 @@ import (
 // consumer that repeats its request.
 const MinCertificateAge = 30 * time.Second
 
-// RenewAt returns the time of renewal: after two thirds of the remaining lifetime at issuance. Signers backdate
-// the start of a certificate: the time of issuance is stored separately.
+// RenewAt returns the time of renewal: after two thirds of the remaining lifetime at issuance. Signers backdate the
+// start of a certificate: the time of issuance is stored separately.
 func RenewAt(issued, notAfter time.Time) time.Time {
 	return issued.Add(max(notAfter.Sub(issued)*2/3, MinCertificateAge))
 }

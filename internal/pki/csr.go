@@ -53,8 +53,8 @@ func newRequest(key crypto.Signer, template *x509.CertificateRequest) ([]byte, e
 }
 
 // CheckCSR returns why a certificate request, PEM, is not exactly the expected request: for a client certificate with
-// only this subject, no extension, a key of sufficient strength, signed by this key. The key must be the given
-// key, unless key is nil.
+// only this subject, no extension, a key of sufficient strength, signed by this key. The key must be the given key,
+// unless key is nil.
 func CheckCSR(data []byte, want Subject, key crypto.PublicKey) error {
 	csr, err := parseRequest(data)
 	if err != nil {

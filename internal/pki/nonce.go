@@ -19,8 +19,8 @@ import (
 const (
 	// nonceBytes are the random bytes of a nonce; as text they are 88 characters.
 	nonceBytes = 64
-	// nonceDomain is the prefix of the signed message (domain separation). No other message signed with these keys
-	// has this prefix: a certificate request begins with the tag of a sequence, a signed message of TLS 1.3 with 64 spaces.
+	// nonceDomain is the prefix of the signed message (domain separation). No other message signed with these keys has this
+	// prefix: a certificate request begins with the tag of a sequence, a signed message of TLS 1.3 with 64 spaces.
 	nonceDomain = "liqo-nonce-v1"
 )
 
@@ -54,8 +54,7 @@ type Handshake struct {
 	Legacy bool
 }
 
-// signedMessage returns the signed bytes. Each part is prefixed by its length: no two handshakes have the
-// same message.
+// signedMessage returns the signed bytes. Each part is prefixed by its length: no two handshakes have the same message.
 func (h Handshake) signedMessage() []byte {
 	if h.Legacy {
 		return h.Nonce

@@ -17,12 +17,12 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Gateway names a GatewayServer or GatewayClient, or a gateway without such an object, in the namespace of the
-// gateway's keys.
+// Gateway names a GatewayServer or GatewayClient, or a gateway without such an object, in the namespace of the gateway's
+// keys.
 type Gateway struct{ Kind, Name string }
 
-// MadeFor returns the gateway that owns the Secret and for which the keys were generated; the zero value for keys
-// of another origin.
+// MadeFor returns the gateway that owns the Secret and for which the keys were generated; the zero value for keys of
+// another origin.
 func MadeFor(secret *corev1.Secret) Gateway {
 	of := metav1.GetControllerOf(secret)
 	if of == nil || schema.FromAPIVersionAndKind(of.APIVersion, of.Kind).Group != networkingv1beta1.GroupName {

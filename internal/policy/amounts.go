@@ -12,8 +12,8 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// CheckAmounts returns an error that names a negative amount in the pod, or nil. Kubernetes rejects such a Pod
-// only on creation: until then, the amount would reduce the usage.
+// CheckAmounts returns an error that names a negative amount in the pod, or nil. Kubernetes rejects such a Pod only on
+// creation: until then, the amount would reduce the usage.
 func CheckAmounts(pod *corev1.PodSpec) error {
 	for i := range pod.Containers {
 		if err := checkRequirements(fmt.Sprintf("container %q", pod.Containers[i].Name), &pod.Containers[i].Resources); err != nil {

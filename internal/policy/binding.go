@@ -22,9 +22,9 @@ type Binding struct {
 	Subjects []rbacv1.Subject
 }
 
-// Check returns why the binding conflicts with a user or group name chosen by a consumer, or nil: the consumer,
-// whose tenant namespace is given, would inherit rights granted to another subject. A binding newer than since is
-// ignored, because its author knew of the consumer's name; since is nil if the name is not in use yet.
+// Check returns why the binding conflicts with a user or group name chosen by a consumer, or nil: the consumer, whose
+// tenant namespace is given, would inherit rights granted to another subject. A binding newer than since is ignored,
+// because its author knew of the consumer's name; since is nil if the name is not in use yet.
 func (b Binding) Check(name string, consumer liqov1beta1.ClusterID, namespace string, since *metav1.Time) error {
 	switch at := b.Object.GetCreationTimestamp(); {
 	case !NamesUserOrGroup(b.Subjects, name):

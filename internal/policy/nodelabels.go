@@ -16,8 +16,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// defaultNodeLabels is the default list of labels that a consumer copies from a provider: labels for location and kind
-// of the provider, and all labels without a prefix. Labels with a prefix belong to the programs that act on them (clouds,
+// defaultNodeLabels is the default list of labels that a consumer copies from a provider: labels for location and kind of
+// the provider, and all labels without a prefix. Labels with a prefix belong to the programs that act on them (clouds,
 // autoscalers, network plugins), and a provider must not control the consumer's programs.
 var defaultNodeLabels = []string{
 	"*",

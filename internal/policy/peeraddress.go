@@ -24,8 +24,8 @@ var translatedPrefix = netip.MustParsePrefix("64:ff9b::/96")
 // thisNetwork is the prefix of which every address is taken for this host.
 var thisNetwork = netip.MustParsePrefix("0.0.0.0/8")
 
-// CheckPeerAddress returns why this cluster does not connect to an address from a peer, or nil: no other cluster
-// is at an address of this machine or of the services of its cloud. Loopback is for clusters on one machine, as in tests.
+// CheckPeerAddress returns why this cluster does not connect to an address from a peer, or nil: no other cluster is at an
+// address of this machine or of the services of its cloud. Loopback is for clusters on one machine, as in tests.
 func CheckPeerAddress(addr netip.Addr, allowLoopback bool) error {
 	kind := ""
 	addr = addr.Unmap().WithZone("")
@@ -56,8 +56,8 @@ func CheckPeerAddress(addr netip.Addr, allowLoopback bool) error {
 	return nil
 }
 
-// CheckPeerURL returns why this cluster does not connect to a URL from a peer, or nil. The check covers the URL
-// itself: the resolved address of a name is checked on each connection.
+// CheckPeerURL returns why this cluster does not connect to a URL from a peer, or nil. The check covers the URL itself:
+// the resolved address of a name is checked on each connection.
 func CheckPeerURL(of string, allowLoopback bool) error {
 	u, err := url.Parse(of)
 	if err != nil {

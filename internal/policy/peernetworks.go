@@ -55,8 +55,8 @@ func SameNetworks(a, b networkingv1beta1.ClusterConfig) bool {
 }
 
 // NextNetworks returns the next networks of a Configuration, and true if they differ from the present ones: the networks reported by the
-// peer, if the present networks are the last agreed ones. Networks of the Configuration's author stay. Present networks keep
-// their order.
+// peer, if the present networks are the last agreed ones. Networks of the Configuration's author stay. Present networks keep their
+// order.
 func NextNetworks(present networkingv1beta1.ClusterConfig, reported, agreed *networkingv1beta1.ClusterConfig) (networkingv1beta1.ClusterConfig, bool) {
 	valid := PeerNetworks(reported)
 	if valid == nil || agreed == nil || !SameNetworks(present, *agreed) || SameNetworks(present, *valid) {

@@ -90,8 +90,8 @@ var mappingPhases = []offv1beta1.MappingPhase{
 	offv1beta1.MappingAccepted, offv1beta1.MappingCreationLoopBackOff, offv1beta1.MappingTerminating,
 }
 
-// TwinOf returns the remote namespace for the objects of a local namespace: the requested one, once the
-// provider has accepted exactly the requested name.
+// TwinOf returns the remote namespace for the objects of a local namespace: the requested one, once the provider has
+// accepted exactly the requested name.
 func TwinOf(nm *offv1beta1.NamespaceMap, local string) (string, bool) {
 	desired, requested := nm.Spec.DesiredMapping[local]
 	current, answered := nm.Status.CurrentMapping[local]
@@ -195,9 +195,8 @@ func foreignConditions(reported []metav1.Condition) []metav1.Condition {
 	return out
 }
 
-// Amounts returns the amounts of another cluster that a node can have. Invalid names, negative amounts, and
-// fractions of integer resources are left out: the API server would reject the whole Node. Amounts are limited to prevent overflow
-// of sums.
+// Amounts returns the amounts of another cluster that a node can have. Invalid names, negative amounts, and fractions of integer
+// resources are left out: the API server would reject the whole Node. Amounts are limited to prevent overflow of sums.
 func Amounts(reported corev1.ResourceList) corev1.ResourceList {
 	var out corev1.ResourceList
 	for _, name := range slices.Sorted(maps.Keys(reported)) {

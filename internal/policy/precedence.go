@@ -10,8 +10,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Rank is the precedence among objects of which only one is permitted. The oldest wins: a later object cannot
-// displace it. Of objects created in the same second, the first by name wins. An object being deleted comes last.
+// Rank is the precedence among objects of which only one is permitted. The oldest wins: a later object cannot displace
+// it. Of objects created in the same second, the first by name wins. An object being deleted comes last.
 type Rank struct {
 	// Leaving is true for an object being deleted, Outside for an object in an unusable place, Idle for an inactive object
 	// while another may be active: a gateway that does not run.

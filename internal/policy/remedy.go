@@ -153,8 +153,8 @@ func KeptOff(pod *corev1.Pod) bool {
 }
 
 // KeepDaemonSetOff excludes virtual nodes for the pods of a DaemonSet that tolerates every taint, and reports whether the DaemonSet
-// changed: on a virtual node, the pods would never run, and a rollout would wait for ever. A DaemonSet that names virtual
-// nodes, by their taint or their label, is meant for them.
+// changed: on a virtual node, the pods would never run, and a rollout would wait for ever. A DaemonSet that names virtual nodes, by
+// their taint or their label, is meant for them.
 func KeepDaemonSetOff(ds *appsv1.DaemonSet) bool {
 	pod := &ds.Spec.Template.Spec
 	everything := false

@@ -98,8 +98,8 @@ func (r RemotePods) checkVolumes(volumes []corev1.Volume, level string) error {
 // projections are the sources of projected volumes. checkAccount checks the credentials among them.
 var projections = []string{"configMap", "secret", "downwardAPI", "clusterTrustBundle", "serviceAccountToken", "podCertificate"}
 
-// setFields returns the names of the set fields of a union: a struct of pointers with one set. Reflection
-// finds fields of later versions, too.
+// setFields returns the names of the set fields of a union: a struct of pointers with one set. Reflection finds fields
+// of later versions, too.
 func setFields(of any) []string {
 	var out []string
 	value := reflect.ValueOf(of)
@@ -195,8 +195,8 @@ func EncodeRoleTolerations(tolerations []corev1.Toleration) string {
 }
 
 // PodTolerations returns the tolerations of the pod of a ShadowPod. Tolerations denied by CheckTolerations are left out, and tolerations in
-// the annotation RoleTolerations are added if permitted. A toleration without a key tolerates everything, including control-plane
-// nodes and virtual nodes: it is replaced by tolerations of ordinaryTaints.
+// the annotation RoleTolerations are added if permitted. A toleration without a key tolerates everything, including control-plane nodes and
+// virtual nodes: it is replaced by tolerations of ordinaryTaints.
 func (r RemotePods) PodTolerations(sp *offv1beta1.ShadowPod) []corev1.Toleration {
 	if r.ControlPlane {
 		var offered []corev1.Toleration

@@ -110,8 +110,8 @@ func AsksForVirtualNode(slice *authv1beta1.ResourceSlice) bool {
 	return value != "" && !strings.EqualFold(value, "false")
 }
 
-// NewVirtualNode returns the node for the ResourceSlice in the consumer. The labels are the accepted
-// labels of the provider; they never override the labels that identify the provider.
+// NewVirtualNode returns the node for the ResourceSlice in the consumer. The labels are the accepted labels of the
+// provider; they never override the labels that identify the provider.
 func NewVirtualNode(slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterID, secret string, nodeLabels map[string]string) *offv1beta1.VirtualNode {
 	status := &slice.Status
 	vn := &offv1beta1.VirtualNode{
@@ -141,8 +141,7 @@ func sliceLabels(slice *authv1beta1.ResourceSlice, provider liqov1beta1.ClusterI
 	return map[string]string{names.RemoteClusterID: string(provider), names.ResourceSliceName: slice.Name}
 }
 
-// nonZeroAmounts leaves out amounts impossible in a node: an invalid grant must not block the
-// node.
+// nonZeroAmounts leaves out amounts impossible in a node: an invalid grant must not block the node.
 func nonZeroAmounts(granted corev1.ResourceList) corev1.ResourceList {
 	out := corev1.ResourceList{}
 	for name, quantity := range granted {

@@ -18,8 +18,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// SteerPod changes a new pod of an offloaded namespace to be scheduled according to the namespace's strategy,
-// and reports whether the pod changed. SteerPod is idempotent. The policy liqo-pods of the chart does the same in the API server.
+// SteerPod changes a new pod of an offloaded namespace to be scheduled according to the namespace's strategy, and reports whether
+// the pod changed. SteerPod is idempotent. The policy liqo-pods of the chart does the same in the API server.
 //
 // Pods of a DaemonSet and pods of the Liqo runtime class are placed already. Pods with a nodeName are placed, too, and get only the
 // toleration: without it they would be evicted from a virtual node at once.

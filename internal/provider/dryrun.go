@@ -60,8 +60,8 @@ type templateCache struct {
 	swept time.Time
 }
 
-// podTemplateKey identifies a pod for admission: the namespace, and a digest of the fields that LimitRanges and
-// webhooks depend on.
+// podTemplateKey identifies a pod for admission: the namespace, and a digest of the fields that LimitRanges and webhooks
+// depend on.
 type podTemplateKey struct{ namespace, digest string }
 
 type dryRunResult struct {

@@ -24,8 +24,8 @@ import (
 )
 
 // translateHostAliases translates the host alias of the consumer's API server in a pod to the address in this cluster. Host aliases are
-// immutable: a pod with a token waits until the address is known, and any other pod is created without the alias. Addresses
-// outside the networks of the consumer stay unchanged.
+// immutable: a pod with a token waits until the address is known, and any other pod is created without the alias. Addresses outside the
+// networks of the consumer stay unchanged.
 func (s *shadowPods) translateHostAliases(ctx context.Context, sp *offv1beta1.ShadowPod, spec *corev1.PodSpec) error {
 	apiServer := translate.RouteOf(sp) // set by consumers with our virtual kubelet only
 	owned := func(a corev1.HostAlias) bool {

@@ -363,8 +363,8 @@ func (s *namespaceMaps) labelNamespace(ctx context.Context, in mapInput, namespa
 	return nil
 }
 
-// bindRoles grants the consumer's users their role in the namespace, or revokes the role. The pods of a drained
-// consumer are evicted.
+// bindRoles grants the consumer's users their role in the namespace, or revokes the role. The pods of a drained consumer
+// are evicted.
 func (s *namespaceMaps) bindRoles(ctx context.Context, in mapInput, namespace string) error {
 	want := newBinding(in, namespace)
 	current := &rbacv1.RoleBinding{}

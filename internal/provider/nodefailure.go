@@ -28,9 +28,8 @@ import (
 // reasonNodeFailed is the reason of the event on a pod that is not waited for any longer.
 const reasonNodeFailed = "NodeFailed"
 
-// nodeFailure removes pods of consumers that cannot terminate because their node has failed: their ShadowPods get
-// replacements on other nodes. By enabling this, an administrator accepts that a merely partitioned node may still run the old
-// pods.
+// nodeFailure removes pods of consumers that cannot terminate because their node has failed: their ShadowPods get replacements
+// on other nodes. By enabling this, an administrator accepts that a merely partitioned node may still run the old pods.
 type nodeFailure struct {
 	client client.Client
 	pods   client.Reader

@@ -27,10 +27,10 @@ import (
 // The following parts of an existing Pod are updated after a change of its ShadowPod: images, the deadline, added tolerations,
 // resources and added ephemeral containers. All other fields of a Pod are immutable.
 //
-// An annotation of the Pod stores a digest of each applied part. Only a part with a new digest is compared with the
-// Pod and written. Therefore a part changed by admission or an autoscaler of this cluster stays until the consumer changes that very
-// part, and a part refused by the API server is not retried before the consumer changes it. If several parts are refused
-// together, each is tried separately.
+// An annotation of the Pod stores a digest of each applied part. Only a part with a new digest is compared with the Pod and written.
+// Therefore a part changed by admission or an autoscaler of this cluster stays until the consumer changes that very part, and a part
+// refused by the API server is not retried before the consumer changes it. If several parts are refused together, each is tried
+// separately.
 
 const (
 	followedParts      = names.AppliedHash + ".spec"

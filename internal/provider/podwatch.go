@@ -78,8 +78,8 @@ func (p podEvents) Delete(ctx context.Context, e event.TypedDeleteEvent[*corev1.
 }
 
 // observePod passes the state of a pod in the watch to the quota cache. A pod that has ended before its first event was created
-// all the same. Later events of an ended pod are not passed as seen: the quota cache may have forgotten the ended pod and
-// would assign the event to a request for the next pod.
+// all the same. Later events of an ended pod are not passed as seen: the quota cache may have forgotten the ended pod and would
+// assign the event to a request for the next pod.
 func (s *shadowPods) observePod(ctx context.Context, pod *corev1.Pod, first bool) {
 	s.rememberPod(ctx, pod)
 	if first || !hasEnded(pod.Status.Phase) {

@@ -19,8 +19,8 @@ import (
 // retryQueue holds the ShadowPods with refused pods: a pendingQueue for each namespace, with a rank for each shortage.
 //
 // When capacity becomes free, the pods are retried one after the other, because only the API server knows whether a pod fits. A
-// round begins with the oldest pod. If this pod is refused again, all pods of its rank would be, too: the next pod is from the
-// rank with the oldest refusal. If the pod is admitted, there may be capacity for another. Therefore no pod waits behind a pod that
+// round begins with the oldest pod. If this pod is refused again, all pods of its rank would be, too: the next pod is from the rank
+// with the oldest refusal. If the pod is admitted, there may be capacity for another. Therefore no pod waits behind a pod that
 // never fits, and there are about as many requests as changes.
 type retryQueue struct {
 	wake func(types.NamespacedName)

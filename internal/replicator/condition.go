@@ -123,8 +123,8 @@ func (r *reconciler) writeCondition(ctx context.Context, fc *liqov1beta1.Foreign
 	return nil
 }
 
-// withConditions returns the desired conditions, nil for none. Changes in the text of a lasting failure are
-// ignored: the text often contains a port number that differs on each attempt.
+// withConditions returns the desired conditions, nil for none. Changes in the text of a lasting failure are ignored: the
+// text often contains a port number that differs on each attempt.
 func withConditions(current []liqov1beta1.Condition, want liqov1beta1.Condition, misbehaves *liqov1beta1.Condition, now metav1.Time) ([]liqov1beta1.Condition, bool) {
 	if want.Type == "" {
 		return nil, len(current) > 0

@@ -66,8 +66,8 @@ func checkSecret(peer liqov1beta1.ClusterID, secret *corev1.Secret) (*peerCreden
 }
 
 // chooseCredentials selects the Secret for a peer and returns the problems of the rest. Of several valid Secrets the oldest takes
-// precedence: a restart changes nothing. A Secret being deleted is used only without an alternative: replicas must
-// still be removed from the peer.
+// precedence: a restart changes nothing. A Secret being deleted is used only without an alternative: replicas must still be
+// removed from the peer.
 func chooseCredentials(peer liqov1beta1.ClusterID, secrets []corev1.Secret) (*peerCredentials, map[types.UID]problem) {
 	problems := make(map[types.UID]problem)
 	var live, going []*peerCredentials

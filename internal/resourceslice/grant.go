@@ -40,8 +40,8 @@ func (r *remoteSlices) refuseSlice(slice *authv1beta1.ResourceSlice, reason stri
 	}
 }
 
-// grantResources decides about the resources. ResourceSlices of other classes are left to the controllers of
-// these classes.
+// grantResources decides about the resources. ResourceSlices of other classes are left to the controllers of these
+// classes.
 func (r *remoteSlices) grantResources(slice *authv1beta1.ResourceSlice, in *sliceView) {
 	status, now := &slice.Status, r.options.Now()
 	own, reason := policy.IsDefaultClass(slice.Spec.Class), in.pauseReason()

@@ -28,8 +28,8 @@ import (
 )
 
 // kubeletAPI is the HTTP API by which the local API server reaches the containers of this node. kubeletAPI interprets nothing:
-// a request becomes the same request to the provider's API server, and streams pass through unchanged. Thus
-// terminals resize, exit codes arrive and every protocol version works.
+// a request becomes the same request to the provider's API server, and streams pass through unchanged. Thus terminals resize,
+// exit codes arrive and every protocol version works.
 type kubeletAPI struct {
 	// find returns a pod of this node.
 	find func(ctx context.Context, namespace, name string) (*corev1.Pod, error)

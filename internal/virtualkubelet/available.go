@@ -15,9 +15,9 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// availability tracks whether the pods of this node can be reached, the condition for a Ready Node. The control plane marks
-// pods of a Node that is not Ready unready; the last status from the provider must not make them ready again. Each pod is written
-// once when it becomes unavailable, with a label, and once when it is available again.
+// availability tracks whether the pods of this node can be reached, the condition for a Ready Node. The control plane marks pods
+// of a Node that is not Ready unready; the last status from the provider must not make them ready again. Each pod is written once
+// when it becomes unavailable, with a label, and once when it is available again.
 type availability struct {
 	pods    client.Reader
 	changed func(client.ObjectKey)

@@ -93,8 +93,8 @@ func setupNetwork(ctx context.Context, mgr ctrl.Manager, n *networkState) error 
 	return nil
 }
 
-// readReach reads the present state. Networks under remapping keep their previous prefixes: no running pod
-// loses its address by a remapping.
+// readReach reads the present state. Networks under remapping keep their previous prefixes: no running pod loses its
+// address by a remapping.
 func (n *networkState) readReach(ctx context.Context) (networkReach, error) {
 	var r networkReach
 	foreign := &liqov1beta1.ForeignCluster{}

@@ -176,8 +176,8 @@ const (
 	reasonNetworkUnchecked = "LiqoNetworkingUnchecked"
 )
 
-// networkOfOthers returns the replacement of a foreign network condition, or nil: a cloud without routes
-// to a virtual node marks the node's network unavailable, and thereby keeps all pods away.
+// networkOfOthers returns the replacement of a foreign network condition, or nil: a cloud without routes to a virtual
+// node marks the node's network unavailable, and thereby keeps all pods away.
 func networkOfOthers(current *corev1.Node) *corev1.NodeCondition {
 	c, ok := conditionOf(current, corev1.NodeNetworkUnavailable)
 	if !ok || c.Reason == reasonNetworkUp || c.Reason == reasonNetworkDown {

@@ -71,7 +71,7 @@ func (m *podStates) restartWait(local *corev1.Pod) {
 	m.withState(local, func(known *podState) { known.since = time.Time{} })
 }
 
-// endOf returns the end of a pod, missing in the cache, or nil.
+// endOf returns the end of a pod until the cache shows the end, or nil.
 func (m *podStates) endOf(local *corev1.Pod) (end *corev1.PodStatus) {
 	m.withState(local, func(known *podState) { end = known.end })
 	return end

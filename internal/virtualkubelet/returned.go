@@ -184,8 +184,8 @@ const shadowKind = "ShadowPod"
 // podKindName is the kind of pods.
 const podKindName = "Pod"
 
-// eventLabels returns the labels that mark copied events and their owner: the virtual kubelet of the node, or,
-// for objects shared by all nodes, the leader among the virtual kubelets.
+// eventLabels returns the labels that mark copied events and their owner: the virtual kubelet of the node, or, for
+// objects shared by all nodes, the leader among the virtual kubelets.
 func eventLabels(marks map[string]string, node string) map[string]string {
 	out := maps.Clone(marks)
 	if node != "" {

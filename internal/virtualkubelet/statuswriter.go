@@ -27,8 +27,7 @@ const (
 	// one write is half of two.
 	startDelay = time.Second
 	// batchInterval is the time between two batches of statuses. A status may be late by this interval, and pods that trickle in cost
-	// much less: the controllers write the status of their ReplicaSet and of its Deployment once for each batch, not for
-	// each pod.
+	// much less: the controllers write the status of their ReplicaSet and of its Deployment once for each batch, not for each pod.
 	batchInterval = 500 * time.Millisecond
 )
 

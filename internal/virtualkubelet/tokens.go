@@ -25,9 +25,9 @@ import (
 	"liqo.io/liqo/internal/virtualkubelet/translate"
 )
 
-// A pod in the provider authenticates to this cluster's API server with tokens of its own ServiceAccount, bound to the local
-// pod: the tokens are invalid once the pod is deleted. Tokens are requested before the ShadowPod is created, because a pod without tokens
-// for its account must not start. Tokens are sent when the ShadowPod exists: it owns their Secret.
+// A pod in the provider authenticates to this cluster's API server with tokens of its own ServiceAccount, bound to the local pod: the
+// tokens are invalid once the pod is deleted. Tokens are requested before the ShadowPod is created, because a pod without tokens for its
+// account must not start. Tokens are sent when the ShadowPod exists: it owns their Secret.
 
 const (
 	// reasonNoToken is the condition reason of a pod whose account gets no token.

@@ -24,9 +24,9 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// claimValidator bounds the claims of consumers by their grants: the storage classes and the amounts of all slices of one
-// consumer together, because one virtual kubelet makes the claims for all virtual nodes of a provider. The policy liqo-claims has the
-// rules that need no other object.
+// claimValidator bounds the claims of consumers by their grants: the storage classes and the amounts of all slices of one consumer
+// together, because one virtual kubelet makes the claims for all virtual nodes of a provider. The policy liqo-claims has the rules
+// that need no other object.
 type claimValidator struct {
 	cachedReader
 	// enforce is false if Quotas are not enforced.

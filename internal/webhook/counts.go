@@ -20,8 +20,8 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// MaxObjects limits the number of objects of a consumer in this cluster, over all its namespaces; 0 is unlimited.
-// Each object takes space in etcd and in the caches of the controllers, even if its requests exceed the Quota.
+// MaxObjects limits the number of objects of a consumer in this cluster, over all its namespaces; 0 is unlimited. Each
+// object takes space in etcd and in the caches of the controllers, even if its requests exceed the Quota.
 type MaxObjects struct{ ShadowPods, ShadowEndpointSlices, NamespaceMaps int }
 
 // limits denies a new object of a consumer that has reached the limit. Objects are counted from caches: concurrent

@@ -60,8 +60,7 @@ func mutatingHandler[T client.Object](decoder admission.Decoder, m mutator[T]) a
 		if err != nil {
 			return admission.Errored(http.StatusInternalServerError, err)
 		}
-		// The patch is computed between two encodings of the Go type: fields unknown to the type are never
-		// changed.
+		// The patch is computed between two encodings of the Go type: fields unknown to the type are never changed.
 		return admission.PatchResponseFromRaw(before, after)
 	})
 }

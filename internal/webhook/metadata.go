@@ -21,15 +21,15 @@ import (
 )
 
 // consumerMetadata removes labels and annotations obeyed by programs of this cluster, from objects written by a consumer.
-// An annotation lists the removed keys: the virtual kubelet must not set them again.
-// consumerMetadata handles objects of any kind, and reads only their metadata.
+// An annotation lists the removed keys: the virtual kubelet must not set them again. consumerMetadata handles objects of
+// any kind, and reads only their metadata.
 type consumerMetadata struct {
 	// dropped lists patterns of keys.
 	dropped []string
 }
 
-// Handle returns a patch that removes the keys. Objects being deleted are not changed: removing a finalizer
-// must always succeed.
+// Handle returns a patch that removes the keys. Objects being deleted are not changed: removing a finalizer must always
+// succeed.
 func (m consumerMetadata) Handle(_ context.Context, req admission.Request) admission.Response {
 	old, err := metadataOf(req.OldObject.Raw)
 	if err != nil {

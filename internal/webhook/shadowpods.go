@@ -21,9 +21,9 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// shadowPodCreator labels a ShadowPod with its creator. The label is immutable, also in updates by other users: the
-// label selects the pod's Quota. Only the metadata is decoded: the schema of the CRD bounds fields that are slow to parse, but is
-// checked after this webhook.
+// shadowPodCreator labels a ShadowPod with its creator. The label is immutable, also in updates by other users: the label selects
+// the pod's Quota. Only the metadata is decoded: the schema of the CRD bounds fields that are slow to parse, but is checked after
+// this webhook.
 type shadowPodCreator struct{}
 
 func (shadowPodCreator) mutateObject(_ context.Context, req *admission.Request, old, sp *metav1.PartialObjectMetadata) error {
@@ -44,8 +44,8 @@ func (shadowPodCreator) mutateObject(_ context.Context, req *admission.Request, 
 	return nil
 }
 
-// shadowPodValidator enforces the provider's policy, and denies pods that exceed the whole Quota of the user. The
-// remaining quota is checked by quotaCache.Reserve in package provider: replicas with concurrent admissions would count differently.
+// shadowPodValidator enforces the provider's policy, and denies pods that exceed the whole Quota of the user. The remaining quota is
+// checked by quotaCache.Reserve in package provider: replicas with concurrent admissions would count differently.
 type shadowPodValidator struct {
 	cachedReader
 	enforce bool

@@ -54,8 +54,8 @@ func (t *tenantValidator) validateObject(ctx context.Context, req *admission.Req
 const drainFor = time.Second
 
 // drained is a webhook server with a graceful shutdown. API servers call webhooks by HTTP/1.1 with keep-alive
-// (https://github.com/kubernetes/apiserver/blob/master/pkg/util/webhook/client.go), and an admission request
-// sent while its connection is being closed fails: therefore connections are closed by a response.
+// (https://github.com/kubernetes/apiserver/blob/master/pkg/util/webhook/client.go), and an admission request sent while
+// its connection is being closed fails: therefore connections are closed by a response.
 type drained struct {
 	webhook.Server
 	going atomic.Bool

@@ -20,9 +20,8 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// withoutAmounts removes fields unused by the VirtualNode webhook: mutating webhooks run before the schema
-// validation of the CRD, and only the validation rejects amounts that take minutes to parse. A patch between two encodings without these
-// fields never changes them.
+// withoutAmounts removes fields unused by the VirtualNode webhook: mutating webhooks run before the schema validation of the CRD, and
+// only the validation rejects amounts that take minutes to parse. A patch between two encodings without these fields never changes them.
 func withoutAmounts(h admission.Handler) admission.Handler {
 	return admission.HandlerFunc(func(ctx context.Context, req admission.Request) admission.Response {
 		for _, obj := range []*runtime.RawExtension{&req.Object, &req.OldObject} {

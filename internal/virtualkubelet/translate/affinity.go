@@ -98,8 +98,8 @@ func listedLabels(pod *corev1.Pod, labels map[string]string) map[string]string {
 	return out
 }
 
-// The API server merges matchLabelKeys into the selector when a pod is created, and refuses a pod with
-// both. Therefore unmergeSpread removes the local additions: the provider adds its own.
+// The API server merges matchLabelKeys into the selector when a pod is created, and refuses a pod with both. Therefore
+// unmergeSpread removes the local additions: the provider adds its own.
 
 func unmergeSpread(constraints []corev1.TopologySpreadConstraint) []corev1.TopologySpreadConstraint {
 	for i := range constraints {

@@ -21,7 +21,7 @@ import (
 type ReflectionType string
 
 const (
-	// DenyList copies all objects except annotated with names.SkipReflection. It is the default.
+	// DenyList copies all objects except those annotated with names.SkipReflection. It is the default.
 	DenyList ReflectionType = "DenyList"
 	// AllowList copies only those annotated with names.AllowReflection.
 	AllowList ReflectionType = "AllowList"

@@ -58,8 +58,8 @@ func showNamespaceInEnv(env []corev1.EnvVar, namespace string) {
 
 const fieldNamespace = "metadata.namespace"
 
-// For files of the downward API the provider's kubelet would read the fields of the remote pod. Therefore the
-// local values are sent as annotations, and the file projects the annotation. It is updated like the file of a local pod.
+// For files of the downward API the provider's kubelet would read the fields of the remote pod. Therefore the local
+// values are sent as annotations, and the file projects the annotation. It is updated like the file of a local pod.
 var (
 	ofPod = map[string]string{
 		"metadata.uid":         names.OffloadingUID,
@@ -95,8 +95,8 @@ const (
 	omittedLine = "offloading.liqo.io/omitted"
 )
 
-// checkListings adds to annotations the labels and annotations for the pod's files: all of the local pod that may
-// be reflected, without our additions. omitted are the keys left out for their size; the file has their number.
+// checkListings adds to annotations the labels and annotations for the pod's files: all of the local pod that may be
+// reflected, without our additions. omitted are the keys left out for their size; the file has their number.
 func (in Input) checkListings(annotations map[string]string) (omitted []string) {
 	shown := listingsOf(in.Pod)
 	free := maxAnnotations - reservedAnnotations

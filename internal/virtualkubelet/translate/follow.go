@@ -133,8 +133,8 @@ func IsOfAnother(remote metav1.Object, local *corev1.Pod) bool {
 
 const defaultGrace = 30
 
-// Grace returns the grace period of the remote pod, and whether it is shorter (-1) or longer (1) than the present one.
-// No remote deletion is forced: the provider's node decides when the pod is gone, and a terminating pod's period can only get
+// Grace returns the grace period of the remote pod, and whether it is shorter (-1) or longer (1) than the present one. No
+// remote deletion is forced: the provider's node decides when the pod is gone, and a terminating pod's period can only get
 // shorter.
 func Grace(local, remote *corev1.Pod) (seconds int64, change int) {
 	if remote == nil || local.DeletionGracePeriodSeconds == nil {

@@ -58,8 +58,8 @@ func Ended(local *corev1.Pod, phase corev1.PodPhase) corev1.PodStatus {
 	return markFailed(local, phase, ReasonRemoteTerminated, "")
 }
 
-// Deleted returns the final status of a pod under deletion without remote objects. Controllers that count pod
-// results, such as the Job controller, wait for it: a pod whose end was not observed has failed, unless all its containers succeeded.
+// Deleted returns the final status of a pod under deletion without remote objects. Controllers that count pod results, such as the
+// Job controller, wait for it: a pod whose end was not observed has failed, unless all its containers succeeded.
 func Deleted(local *corev1.Pod) corev1.PodStatus {
 	switch {
 	case policy.Ended(local.Status.Phase):

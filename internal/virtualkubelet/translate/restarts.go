@@ -14,8 +14,8 @@ import (
 	"liqo.io/liqo/internal/policy"
 )
 
-// Restarts counts, for one local pod, the restarts in removed remote pods: to the user, a pod
-// recreated by the provider is a restarted pod. The zero value is valid after a restart of this process.
+// Restarts counts, for one local pod, the restarts in removed remote pods: to the user, a pod recreated by the provider
+// is a restarted pod. The zero value is valid after a restart of this process.
 type Restarts struct {
 	remote types.UID
 	base   map[string]int32
@@ -55,8 +55,8 @@ func restartCount(pod *corev1.Pod, container string) int32 {
 	return 0
 }
 
-// Replaceable reports whether the remote pod was deleted in the provider before it had ended. The pod will be
-// recreated, and the reports of its stopping containers are no end.
+// Replaceable reports whether the remote pod was deleted in the provider before it had ended. The pod will be recreated,
+// and the reports of its stopping containers are no end.
 func Replaceable(remote *corev1.Pod) bool {
 	if remote.DeletionTimestamp.IsZero() {
 		return false

@@ -13,8 +13,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// Service returns the remote copy of a Service. Fields allocated by a cluster stay in the cluster: addresses, families,
-// node ports, the health check port. class is a load balancer class of the provider; empty leaves the choice to the provider.
+// Service returns the remote copy of a Service. Fields allocated by a cluster stay in the cluster: addresses, families, node
+// ports, the health check port. class is a load balancer class of the provider; empty leaves the choice to the provider.
 func (t Target) Service(local *corev1.Service, class string) *corev1.Service {
 	from := local.Spec.DeepCopy()
 	out := &corev1.Service{

@@ -92,10 +92,10 @@ func Creator(me string, existing metav1.Object) string {
 	return existing.GetLabels()[names.CreatorUser]
 }
 
-// podSpec copies the fields with the same meaning in both clusters. The fields left out belong to the local scheduler and node, or
-// name local objects missing in the provider: nodeName, schedulerName, priority and its class,
-// preemptionPolicy, overhead, schedulingGates, resourceClaims, schedulingGroup, evictionResponders, host namespaces. Readiness gates stay
-// local, because their conditions are set locally. Ephemeral containers are not allowed at creation.
+// podSpec copies the fields with the same meaning in both clusters. The fields left out belong to the local scheduler and node, or name
+// local objects missing in the provider: nodeName, schedulerName, priority and its class, preemptionPolicy, overhead, schedulingGates,
+// resourceClaims, schedulingGroup, evictionResponders, host namespaces. Readiness gates stay local, because their conditions are set
+// locally. Ephemeral containers are not allowed at creation.
 func podSpec(in Input, labels map[string]string) corev1.PodSpec {
 	local := in.Pod.Spec.DeepCopy()
 	out := corev1.PodSpec{
