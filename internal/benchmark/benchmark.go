@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// WarmUp is the time before each measurement. In this time, connections reach their speed.
+	// WarmUp is the time before each measurement. In this time, connections reach their full speed.
 	WarmUp = 500 * time.Millisecond
 	// block is the size of one write or read.
 	block = 128 << 10
@@ -75,7 +75,7 @@ func Receive(ctx context.Context, conns []net.Conn, l Limits) (Rate, error) {
 		return Rate{}, err
 	case total == 0:
 		return Rate{}, errors.New("receiving: no data arrives, although the connection was made")
-	case total == before: // a stall: the warm-up is complete
+	case total == before: // a stall: the warm-up has all data
 		start, before = began, 0
 	}
 	return Rate{BitsPerSecond: float64(total-before) * 8 / ended.Sub(start).Seconds(), Bytes: total}, nil
@@ -112,7 +112,7 @@ func (r *receiver) readAll(c net.Conn) {
 	}
 }
 
-// waitFor waits for a time, or until most further bytes have arrived, if most is not 0. It returns why connections cannot be measured.
+// waitFor waits for a time or, if most is not 0, until as many further bytes have arrived. It returns why connections cannot be measured.
 func (r *receiver) waitFor(ctx context.Context, long time.Duration, most int64) error {
 	if most > 0 {
 		r.limit.Store(r.received.Load() + most)
@@ -135,7 +135,7 @@ func (r *receiver) waitFor(ctx context.Context, long time.Duration, most int64) 
 	}
 }
 
-// Echo returns the received data of a connection.
+// Echo sends the received data of a connection back.
 func Echo(c net.Conn) { _, _ = io.Copy(c, c) }
 
 // RoundTrips returns the times, in seconds, of small requests on a connection to an echo server, one after another.

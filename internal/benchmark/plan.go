@@ -110,8 +110,8 @@ const (
 	leastTrip, mostTrip = 1e-9, 3600
 )
 
-// ParseResults reads the results of Measure. The results of a pod in another cluster are untrusted: ParseResults refuses all but the results of the
-// plan.
+// ParseResults reads the results of Measure. The results of a pod in another cluster are untrusted: ParseResults refuses results that do
+// not fit the plan.
 func (p Plan) ParseResults(text string) ([]Measured, error) {
 	var results []Measured
 	if len(text) > mostText {

@@ -20,7 +20,7 @@ type effectRule struct {
 	flags []string
 	// when reports whether the flags have no effect.
 	when func(fs *pflag.FlagSet) bool
-	// because is the reason: the flag that takes precedence.
+	// because is the reason, in terms of the flag that takes precedence.
 	because string
 }
 

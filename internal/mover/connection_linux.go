@@ -30,7 +30,7 @@ const (
 	idleTimeout = time.Minute
 	// acceptDelay follows an error of accept, such as too many open files.
 	acceptDelay = 100 * time.Millisecond
-	// parallelHandshakes bounds the resources of unauthenticated clients.
+	// parallelHandshakes bounds the resources that unauthenticated clients can occupy.
 	parallelHandshakes = 16
 )
 
@@ -82,7 +82,7 @@ func acceptAll(ctx context.Context, listener net.Listener, config *tls.Config, a
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // too many open files, or a client is gone already
+		if err != nil { // too many open files, or the client is gone already
 			handshakes.Release(1)
 			waitFor(ctx, acceptDelay)
 			continue

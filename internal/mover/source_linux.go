@@ -184,7 +184,7 @@ func (s *source) computeTotals(w activeWriter) (*totals, error) {
 	return sums, nil
 }
 
-// sumOf returns the checksum of a file, computed at its sending or now.
+// sumOf returns the checksum of a file, computed when the file was sent, or now.
 func (s *source) sumOf(ctx context.Context, w activeWriter, e *entry) ([]byte, error) {
 	s.mu.Lock()
 	sum := s.sums[string(e.Path)]

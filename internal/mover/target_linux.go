@@ -314,7 +314,7 @@ func isReusable(root *os.Root, e *entry, n node) bool {
 	return true
 }
 
-// ensureFile makes an empty file, or returns how much of an existing file is complete. The content is verified later.
+// ensureFile makes an empty file, or returns how much of an existing file was copied. The content is verified later.
 func (t *target) ensureFile(e *entry, info fs.FileInfo) (offset int64, err error) {
 	flags := os.O_WRONLY | os.O_TRUNC // in a sticky folder, even root must not open the file of another user with O_CREATE
 	switch {

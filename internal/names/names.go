@@ -178,9 +178,9 @@ const (
 	DirectConnections = "liqo.io/direct-connections-data"
 	// EndpointSliceManager is the value of the label endpointslice.kubernetes.io/managed-by on reflected slices.
 	EndpointSliceManager = "endpointslice.reflection.liqo.io"
-	// IPEndpointSliceManager is the same value on the slice of the Service of an IP.
+	// IPEndpointSliceManager is the value of this label on the slice of the Service of an IP.
 	IPEndpointSliceManager = "ip.ipam.liqo.io"
-	// GatewayEndpointSliceManager is the same value on the slice of the Service of a gateway with several replicas.
+	// GatewayEndpointSliceManager is the value of this label on the slice of the Service of a gateway with several replicas.
 	GatewayEndpointSliceManager = "gateway.networking.liqo.io"
 	// APIServerSupport annotates a pod: remote or disabled.
 	APIServerSupport         = "liqo.io/api-server-support"

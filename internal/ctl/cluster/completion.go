@@ -23,7 +23,7 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// completionTimeout bounds the requests of a completion. A failed request offers no completions; only arguments of the type file offer file names.
+// completionTimeout bounds the requests of a completion. A failed request offers no completions; only arguments for files offer file names.
 const completionTimeout = 2 * time.Second
 
 // FlagCompletion returns the completion of a flag by type or name, nil for none.

@@ -71,7 +71,7 @@ func (f *Facts) virtualNodeOf(name string) *offv1beta1.VirtualNode {
 	return &f.VirtualNodes[i]
 }
 
-// sliceOf returns the ResourceSlice of this cluster with a name, nil if there is none.
+// sliceOf returns a ResourceSlice sent by this cluster, by name, nil if there is none.
 func (f *Facts) sliceOf(name string) *authv1beta1.ResourceSlice {
 	i := slices.IndexFunc(f.Slices, func(s authv1beta1.ResourceSlice) bool { return s.Name == name && s.Labels[names.Replicated] != "true" })
 	if i < 0 {

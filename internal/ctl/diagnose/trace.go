@@ -67,7 +67,7 @@ type End struct {
 	Pod  *corev1.Pod
 	// Address is the address in the cluster of the pod.
 	Address netip.Addr
-	// Vacant reports whether no pod has the address in the range of pods.
+	// Vacant reports whether the address is in the range of pods and no pod has it.
 	Vacant bool
 	// Namespace is the namespace of the pod, nil if unknown. Offloaded reports whether the namespace is offloaded. Policies are the policies of the
 	// namespace.
@@ -240,7 +240,7 @@ func TraceVacantService(s *Scene, from *End, to string) *Explanation {
 	return newExplanation(name, w)
 }
 
-// addUnasked adds a link for the hops in an unasked cluster.
+// addUnasked adds a link for the hops in a cluster that was not asked.
 func (w *chainWriter) addUnasked(id liqov1beta1.ClusterID, packet string) {
 	w.chain.Links = append(w.chain.Links, Link{Cluster: string(id), Check: Check{Name: "its hops: not asked, see --remote-kubeconfig", Note: packet, Status: Skipped}})
 }

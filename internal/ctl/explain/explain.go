@@ -38,7 +38,7 @@ type options struct {
 // readTime is how long reading one cluster may take.
 const readTime = 15 * time.Second
 
-// kinds are the kinds for explanations, with the short names of kubectl.
+// kinds are the explainable kinds, with the short names of kubectl.
 var kinds = map[string]string{
 	"pod": "pod", "pods": "pod", "po": "pod", "namespace": "namespace", "namespaces": "namespace", "ns": "namespace",
 	"node": "node", "nodes": "node", "no": "node", "service": "service", "services": "service", "svc": "service",

@@ -34,7 +34,7 @@ const readTimeout = 30 * time.Second
 const parallelPods = 8
 
 // findPods returns the pods of the installation, and the pods of gateways and virtual kubelets, in namespaces with a gateway or VirtualNode. Users
-// may give any label to a pod of their own: a pod of a provider or of a consumer is no pod of Liqo.
+// may give any label to a pod of their own: a pod that runs in a provider, or a pod of a consumer, is no pod of Liqo.
 func (g *gatherer) findPods(ctx context.Context) (pods []corev1.Pod) {
 	owners := map[string][]string{}
 	for component, lists := range map[string][]client.ObjectList{

@@ -142,7 +142,7 @@ func redactObject(object map[string]any) map[string]any {
 	return kept
 }
 
-// keepFields returns the part of a value in a tree.
+// keepFields returns the part of a value that a tree keeps.
 func keepFields(value any, tree fieldTree) any {
 	switch value := value.(type) {
 	case map[string]any:

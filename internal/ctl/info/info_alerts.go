@@ -76,7 +76,7 @@ func (f *Collector) collectHealed(ctx context.Context) ([]string, error) {
 // maxHealed is the number of printed healed failures.
 const maxHealed = 20
 
-// FindCRDs compares the CRDs with the CRDs of the chart.
+// FindCRDs compares the cluster's CRDs with the chart's.
 func (f *Collector) FindCRDs(ctx context.Context) ([]diagnose.Finding, error) {
 	crds, err := install.CRDs(f.Chart)
 	if err != nil {
@@ -85,7 +85,7 @@ func (f *Collector) FindCRDs(ctx context.Context) ([]diagnose.Finding, error) {
 	return f.compareCRDs(ctx, crds)
 }
 
-// compareCRDs compares the CRDs with the CRDs of this program. CRDs of an installation of another version may differ.
+// compareCRDs compares the cluster's CRDs with this program's. CRDs of an installation of another version may differ.
 func (f *Collector) compareCRDs(ctx context.Context, crds []*unstructured.Unstructured) (all []diagnose.Finding, err error) {
 	var list unstructured.UnstructuredList
 	list.SetAPIVersion("apiextensions.k8s.io/v1")

@@ -130,5 +130,5 @@ func printWide(c *cluster.Session, peers []peerInfo) {
 		}
 		fmt.Fprintf(table, "%s\t%s\t%s\t%s\t%s\t%s\n", p.ClusterID, p.Role, p.NetworkingStatus, p.AuthenticationStatus, p.OffloadingStatus, strings.Join(reasons, ","))
 	}
-	_ = table.Flush() // the destination is the terminal
+	_ = table.Flush() // errors of the terminal are ignored
 }

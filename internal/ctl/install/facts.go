@@ -123,7 +123,7 @@ func (f *clusterFacts) withValues(values map[string]any) (*clusterFacts, error) 
 	return &said, err
 }
 
-// countWorkers counts the nodes of this cluster without restrictions for pods.
+// countWorkers counts the nodes of this cluster that take any pod.
 func countWorkers(ctx context.Context, c client.Reader) (int, error) {
 	var nodes corev1.NodeList
 	if err := c.List(ctx, &nodes); err != nil {

@@ -86,7 +86,8 @@ func (h *helmClient) markFailed(r *release.Release) error {
 	return nil
 }
 
-// renderChart returns the objects of the chart as of an installation. Unlike Helm's dry run, renderChart does not need the kinds of missing CRDs.
+// renderChart returns the objects of an installation of the chart. Unlike Helm's dry run, it does not need the kinds of CRDs that are not installed
+// yet.
 func (h *helmClient) renderChart(ctx context.Context, c *chart.Chart, values map[string]any, revision int) ([]*unstructured.Unstructured, error) {
 	caps, err := h.clusterCapabilities()
 	if err != nil {

@@ -27,7 +27,7 @@ type previousRelease struct {
 	clusterID string
 	revision  int            // 0 = none
 	deployed  int            // the last successful revision, 0 = none
-	values    map[string]any // the values of the user and of the installer at the time
+	values    map[string]any // the values of the user and of the installer in the previous installation
 
 	interrupted *release.Release // the last revision, if the installer or uninstaller was killed
 }

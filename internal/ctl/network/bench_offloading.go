@@ -87,7 +87,7 @@ func (b *bench) measureStarts(ctx context.Context, p *testCluster, count int, pl
 	return s.sumUp(), nil
 }
 
-// preferNode returns an affinity to a node, also if the node is full.
+// preferNode returns a preference for a node, since the node may be full.
 func preferNode(name string) *corev1.Affinity {
 	term := onNode(name).NodeAffinity.RequiredDuringSchedulingIgnoredDuringExecution.NodeSelectorTerms[0]
 	return &corev1.Affinity{NodeAffinity: &corev1.NodeAffinity{

@@ -32,7 +32,7 @@ func ofClusters(ids ...string) []corev1.NodeSelectorRequirement {
 	return []corev1.NodeSelectorRequirement{{Key: names.RemoteClusterID, Operator: corev1.NodeSelectorOpIn, Values: ids}}
 }
 
-// newPod returns a pod for a restricted namespace, unless the pod uses the host network.
+// newPod returns a pod that a restricted namespace admits, unless the pod uses the host network.
 func (u purpose) newPod(namespace, name, image string, args ...string) *corev1.Pod {
 	pod := &corev1.Pod{Spec: corev1.PodSpec{
 		AutomountServiceAccountToken:  new(false),

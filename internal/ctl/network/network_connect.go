@@ -184,7 +184,7 @@ func NoOpposite(ctx context.Context, local, remote *peerConfig, hint string) err
 	return nil
 }
 
-// PlanTunnel plans the tunnel and checks all preconditions, without a change.
+// PlanTunnel plans the tunnel and checks all preconditions. Nothing is changed.
 func (o *ConnectOptions) PlanTunnel(ctx context.Context, local, remote *peerConfig) (*GatewayPair, error) {
 	if err := NoOpposite(ctx, local, remote, "Exchange the two clusters, or remove it by: liqoctl network disconnect"); err != nil {
 		return nil, err

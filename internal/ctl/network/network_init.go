@@ -54,7 +54,7 @@ type peerConfig struct {
 	written bool
 }
 
-// exchangeConfigs reads the networks and the existing Configurations of both clusters, without a change.
+// exchangeConfigs reads the networks and the existing Configurations of both clusters. Nothing is changed.
 func exchangeConfigs(ctx context.Context, local, remote *cluster.Cluster) ([]*peerConfig, error) {
 	var both []*peerConfig
 	for _, s := range []struct{ side, other *cluster.Cluster }{{local, remote}, {remote, local}} {
@@ -111,7 +111,7 @@ func ExchangeConfigurations(ctx context.Context, c *cluster.Session, both []*pee
 	return nil
 }
 
-// keepConfigurations only records that both clusters have their Configurations: the user needs no permission to write them.
+// keepConfigurations only records that both clusters have their Configurations. The user then needs no permission to write them.
 func keepConfigurations(_ context.Context, c *cluster.Session, both []*peerConfig, _ bool) error {
 	for _, t := range both {
 		c.SetCommonMetadata(t.want)

@@ -96,7 +96,7 @@ func runTestNetwork(ctx context.Context, c *cluster.Session, o *testNetworkOptio
 	if err == nil {
 		err = t.summaryError(checks)
 	} else if slices.ContainsFunc(checks, (*check).hasResult) {
-		_, shown := t.countResults(checks) // the present results
+		_, shown := t.countResults(checks) // the results until now
 		err = errors.Join(err, shown)
 	}
 	return errors.Join(err, t.finishTest(ctx))

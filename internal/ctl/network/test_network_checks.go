@@ -56,7 +56,7 @@ type check struct {
 	err                    error
 }
 
-// setResult records the result. A check without time left has none.
+// setResult records the result. A check that ran out of time has none.
 func (c *check) setResult(err error) {
 	if errors.Is(err, probe.ErrUntried) {
 		return

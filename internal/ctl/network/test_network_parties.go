@@ -316,7 +316,7 @@ func (p *testCluster) viewOf(ctx context.Context, other string) (networkView, er
 	return networkView{append(networks.Pods, networks.External...), seen}, nil
 }
 
-// schedulableNodes returns the nodes for a pod without tolerations, by name.
+// schedulableNodes returns the nodes that take a pod without tolerations, by name.
 func schedulableNodes(all []corev1.Node) []corev1.Node {
 	return slices.DeleteFunc(servingPorts(all), func(n corev1.Node) bool {
 		return n.Spec.Unschedulable ||

@@ -123,7 +123,7 @@ func (a *Authentication) comeBack(ctx context.Context) error {
 	return a.Consumer.WrapWithCluster(mayComeBack(ctx, a.Consumer, a.Provider.ID))
 }
 
-// readState reads the state of both clusters and checks all preconditions, without a change.
+// readState reads the state of both clusters and checks all preconditions. Nothing is changed.
 func (a *Authentication) readState(ctx context.Context) (err error) {
 	if a.have, err = tenantOf(ctx, a.Provider, a.Consumer.ID); err != nil {
 		return a.Provider.WrapWithCluster(err)

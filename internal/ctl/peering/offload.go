@@ -281,7 +281,7 @@ func applyOffloading(ctx context.Context, c *cluster.Session, kube client.Client
 	return old, nil
 }
 
-// isStricter reports whether some pods, allowed before, are no longer allowed.
+// isStricter reports whether the new strategy forbids pods on clusters that the old strategy allowed.
 func isStricter(before, after offv1beta1.PodOffloadingStrategyType) bool {
 	return before != "" && before != after && after != offv1beta1.LocalAndRemotePodOffloadingStrategyType
 }

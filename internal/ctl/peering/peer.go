@@ -288,7 +288,7 @@ func (r *peeringRun) requestResources(ctx context.Context, printer *ui.Printer) 
 	return wrapEnsuring("offloading", s.WrapWithCluster(kube.IgnoreSkipped(err)))
 }
 
-// awaitNode waits for the virtual node: the user can schedule pods at once. Only a spinner shows the wait, since the printed lines are the
+// awaitNode waits for the virtual node, to let the user schedule pods at once. Only a spinner shows the wait, since the printed lines are the
 // original's.
 func (r *peeringRun) awaitNode(ctx context.Context, s *cluster.Cluster, slice *authv1beta1.ResourceSlice) error {
 	if !r.options.createVirtualNode || conditionOf(slice.Status.Conditions, ofResources).Status != authv1beta1.ResourceSliceConditionAccepted || noVirtualNodes(ctx, s) {

@@ -74,7 +74,7 @@ type deauthentication struct {
 	signed, nonces, kubeconfigs []corev1.Secret
 }
 
-// readState finds the objects to delete, without a change. It fails if they are in use or may not be deleted.
+// readState finds the objects to delete. Nothing is changed. It fails if they are in use or may not be deleted.
 func (d *deauthentication) readState(ctx context.Context) error {
 	return inTurn(ctx, d.checkUnused, d.findObjects, d.mayRemove, d.findSecrets) // mayRemove reports missing permissions on Secrets, too
 }

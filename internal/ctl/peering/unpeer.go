@@ -112,7 +112,7 @@ func (u *unpeering) runSteps(ctx context.Context) error {
 	return err
 }
 
-// readState reads the state of both clusters and checks all preconditions, without a change.
+// readState reads the state of both clusters and checks all preconditions. Nothing is changed.
 func (u *unpeering) readState(ctx context.Context) (err error) {
 	if u.reverse, err = u.usedInReverse(ctx); err != nil {
 		return ui.Fail("an error occurred while checking bidirectional peering: %w", err)
@@ -291,7 +291,7 @@ func (u *unpeering) awaitDrained(ctx context.Context, printer *ui.Printer) error
 	return nil
 }
 
-// isDrained reports whether all pods of a virtual node have ended: its kubelet can end.
+// isDrained reports whether all pods of a virtual node have ended. Its kubelet can end then.
 func isDrained(obj client.Object) bool {
 	return cluster.IsDeleting(obj) && slices.ContainsFunc(obj.(*offv1beta1.VirtualNode).Status.Conditions, func(c offv1beta1.VirtualNodeCondition) bool {
 		return c.Type == offv1beta1.VirtualKubeletConditionType && c.Status == offv1beta1.DeletingConditionStatusType

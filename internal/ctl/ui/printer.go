@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ui prints the output of the CLI. Progress goes to standard error in lines for grep, results to standard output. On a terminal the lines
-// have colours, and running steps have a spinner.
+// Package ui prints the output of the CLI. Progress goes to standard error in lines that scripts can grep, results to standard output. On a terminal
+// the lines have colours, and running steps have a spinner.
 package ui
 
 import (
@@ -108,7 +108,7 @@ func (p *Printer) print(l outputLine) {
 	fmt.Fprintln(p.stderr, l.text)
 }
 
-// root returns the writing printer.
+// root returns the printer that writes.
 func (p *Printer) root() *Printer {
 	for p.turn != nil {
 		p = p.turn.order.printer
