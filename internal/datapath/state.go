@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package datapath declares the desired network state of one network namespace: links, addresses, neighbours and FDB entries, routes, policy
-// routing rules and nftables tables. Plans build a State without a kernel; its text form is the syntax of ip and nft.
+// Package datapath declares the desired network state of one network namespace: links, addresses, neighbours and FDB entries, routes, policy routing
+// rules and nftables tables. Plans build a State without a kernel; the text form is the syntax of ip and nft.
 package datapath
 
 import (
@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Protocol marks our routes and rules, so that they are distinguishable from foreign ones after a restart.
+// Protocol marks our routes and rules, to distinguish them from foreign routes and rules after a restart.
 const Protocol = 91
 
 // AddressLabel marks our IPv4 addresses on lo.
@@ -30,8 +30,8 @@ type State struct {
 	Tables     []Table
 }
 
-// Link is a device. VXLANs and both ends of a veth pair are created and removed; for every other device, created by its user, only the MTU and
-// the state "up" are set.
+// Link is a device. VXLANs and both ends of a veth pair are created and removed. Devices of all different kinds are created by their users: only the
+// MTU and the state "up" are set.
 type Link struct {
 	Name  string
 	VXLAN *VXLAN
@@ -58,7 +58,7 @@ type Address struct {
 	Prefix netip.Prefix // with host bits
 }
 
-// Neighbour is a permanent neighbour entry on a device that we create; on a VXLAN with the FDB entry for its frames.
+// Neighbour is a permanent neighbour entry on one of our devices; on a VXLAN with the FDB entry for its frames.
 type Neighbour struct {
 	Device string
 	Next   netip.Addr // next hop of routes
@@ -91,7 +91,7 @@ const (
 	ScopeHost   Scope = 254
 )
 
-// Rule is a policy routing rule: it selects a routing table or jumps over other rules.
+// Rule is a policy routing rule: a rule selects a routing table or jumps over rules.
 type Rule struct {
 	Priority    int
 	Family      Family       // of From and To

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Statement is one part of an nftables rule: a match, which lets the rest of the rule run, or an action.
+// Statement is one part of an nftables rule: an action, or a match. After a match, the rest of the rule runs.
 type Statement interface{ nftText(Family) string }
 
 // Field is a header field of a packet, or a property of the packet or its conntrack entry.
@@ -22,8 +22,8 @@ const (
 	// QuotedSource and QuotedDestination are in the header quoted by an ICMP error. Writing them also corrects the quoted checksum.
 	QuotedSource
 	QuotedDestination
-	// InnerSource is the source of the packet inside a VXLAN packet of the same family: 42 bytes into UDP for IPv4 in Ethernet. It does not
-	// match if the inner packet is of the other family.
+	// InnerSource is the source of the packet inside a VXLAN packet of the same family: 42 bytes into UDP for IPv4 in Ethernet. InnerSource does not
+	// match an inner packet of another family.
 	InnerSource
 	SourcePort
 	DestinationPort
@@ -39,8 +39,8 @@ const (
 	FlowMark
 	FlowState
 	FlowStatus
-	// OtherInnerSource is InnerSource for inner packets of the other family than the table's: 38 bytes into UDP for IPv6. It does not match if
-	// the inner packet is of the table's family.
+	// OtherInnerSource is InnerSource for inner packets of another family than the table's: 38 bytes into UDP for IPv6. OtherInnerSource does not
+	// match an inner packet of the table's family.
 	OtherInnerSource
 )
 
@@ -185,7 +185,7 @@ type Notrack struct{}
 // TranslateSource is SNAT. The source port is kept where possible.
 type TranslateSource struct {
 	To netip.Prefix // one address, or a prefix: the host bits are kept
-	// Identity translates the source to itself, so that no later chain translates it.
+	// Identity translates the source to itself: no later chain translates the source.
 	Identity bool
 }
 

@@ -13,8 +13,8 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// addressMetric marks our addresses without a label: IPv6 addresses and addresses on devices other than lo. It is the metric of the prefix
-// route of the address, which the kernel keeps since Linux 4.18; the protocol of an address exists since 5.18 only.
+// addressMetric marks our addresses without a label: IPv6 addresses and addresses on devices other than lo. The value is the metric of the prefix
+// route of the address. The kernel keeps the metric since Linux 4.18; the protocol of an address exists since 5.18 only.
 const addressMetric = 0x6c697100 + datapath.Protocol // "liq"
 
 // Constants missing in x/sys.

@@ -30,7 +30,7 @@ func (b *batch) isEmpty() bool { return len(b.messages) == 0 }
 
 func (b *batch) addError(err error) { b.err = errors.Join(b.err, err) }
 
-// nextSet numbers the anonymous sets, so that rules of the same transaction can refer to them.
+// nextSet numbers the anonymous sets. Rules of the same transaction refer to sets by number.
 func (b *batch) nextSet() uint32 {
 	b.sets++
 	return b.sets
@@ -58,7 +58,7 @@ func (b *batch) text() string {
 	return "nft: " + strings.Join(lines, "\n")
 }
 
-// encode returns the messages between the begin and end of a batch. Only the last one requests an acknowledgement: errors arrive before it.
+// encode returns the messages between the begin and end of a batch. Only the last message requests an acknowledgement: errors arrive before.
 func (b *batch) encode(firstSequence uint32) []byte {
 	begin := []byte{unix.AF_UNSPEC, unix.NFNETLINK_V0, 0, unix.NFNL_SUBSYS_NFTABLES} // subsystem in network byte order
 	out := messageOf(unix.NFNL_MSG_BATCH_BEGIN, 0, firstSequence, begin)

@@ -44,7 +44,7 @@ type anonymousSet struct {
 	host     bool // keys are in host byte order
 }
 
-// contentHash returns a hash over the compiled rule, not only its text: a rule that a newer version compiles differently is a different rule.
+// contentHash returns a hash over the compiled rule, not only over the text: a rule compiled differently by a newer version is a different rule.
 func (c compiledRule) contentHash(family byte) (string, error) {
 	h := sha256.New()
 	fmt.Fprintf(h, "%d %s\n", family, c.text)
@@ -67,7 +67,7 @@ const (
 	memoryLength = unix.NFT_USERDATA_MAXLEN
 )
 
-// encodeUserData returns the user data of a rule: its hash and its text, truncated to the available space.
+// encodeUserData returns the user data of a rule: the hash and the text, truncated to the available space.
 func encodeUserData(hash, text string) []byte {
 	text = text[:min(len(text), memoryLength-2*memoryHead-hashSize)]
 	out := append([]byte{memoryHash, hashSize}, hash...)

@@ -200,7 +200,7 @@ func toIntervals(raw []rawElement, simple bool) map[interval]string {
 	return out
 }
 
-// predecessorKey returns the key before the given one, which must not be the first.
+// predecessorKey returns the key before a key. The key must not be the first key.
 func predecessorKey(key string) string {
 	b := []byte(key)
 	for i := len(b) - 1; i >= 0; i-- {

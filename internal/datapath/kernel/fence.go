@@ -18,8 +18,8 @@ import (
 // fenceTable holds the fence of the tunnel. Apply leaves it alone.
 const fenceTable = "liqo_fence"
 
-// Fence is a dead man's switch: the kernel drops what enters and leaves the tunnel, inside and outside, unless the fence was opened a moment ago. So
-// the tunnel of a process that hangs, is stopped or died passes nothing soon, even if its device goes on.
+// Fence is a dead man's switch: the kernel drops all packets into and out of the tunnel, inside and outside, unless the fence was opened a moment
+// ago. The tunnel of a hanging, stopped or dead process soon passes nothing, even if the device continues.
 type Fence struct {
 	conn *nftables.Conn
 	set  *nftables.Set
@@ -76,7 +76,7 @@ func (k *Kernel) NewFence() (*Fence, error) {
 
 func fenceKey() []byte { return binaryutil.NativeEndian.PutUint32(1) }
 
-// Open opens the fence for a time, and closes it if that is 0.
+// Open opens the fence for a time, and closes the fence if the time is 0.
 func (f *Fence) Open(open time.Duration) error {
 	f.conn.FlushSet(f.set)
 	if open >= time.Millisecond {

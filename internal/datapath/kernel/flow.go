@@ -17,8 +17,8 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// pendingFlush marks a pending conntrack flush. It exists from before a change until the conntrack entries from before the change are deleted.
-// Apply leaves it alone.
+// pendingFlush marks a pending conntrack flush. The mark exists from before a change until the conntrack entries from before the change are deleted.
+// Apply leaves the mark alone.
 var pendingFlush = tableID{unix.NFPROTO_IPV4, datapath.PendingFlushTable}
 
 // Unsettle marks a conntrack flush as pending before a change. If this process ends before the flush, the mark is the only trace, because all
@@ -42,9 +42,9 @@ func (k *Kernel) Settle() error {
 	return nil
 }
 
-// Forget flushes the conntrack entries with any of the four addresses, of the original or the reply direction, in the prefixes. An entry keeps
-// its NAT for its lifetime; after the flush the next packet of either direction creates a new entry under the current rules. Forget returns
-// the number of deleted entries.
+// Forget flushes the conntrack entries with any of the four addresses, of the original or the reply direction, in the prefixes. An entry keeps its
+// NAT for its lifetime; after the flush the next packet of either direction creates a new entry under the current rules. Forget returns the number of
+// deleted entries.
 func (k *Kernel) Forget(prefixes ...netip.Prefix) (int, error) {
 	h, err := netlink.NewHandleAt(k.ns, unix.NETLINK_NETFILTER)
 	if err != nil {

@@ -114,7 +114,7 @@ func (l kernelLinks) ownLinks() []string {
 // fabricLink returns our VXLAN, and false if it does not exist.
 func (l kernelLinks) fabricLink() (kernelLink, bool) { return l.usableLink(names.FabricDevice) }
 
-// usableLink returns the device unless it is foreign: one with the name of a device that we create, but of another kind.
+// usableLink returns the device unless foreign. A foreign device has the name of one of our devices, but another kind.
 func (l kernelLinks) usableLink(name string) (kernelLink, bool) {
 	one, ok := l.byName[name]
 	if !ok || slices.ContainsFunc(made, func(m kernelDevice) bool { return m.name == name && m.kind != one.kind }) {
@@ -184,7 +184,7 @@ func (h *kernelState) forgetLink(index int32) {
 	}
 }
 
-// applyLinks reports whether links changed such that addresses and routes must be read again. Devices that we create come first.
+// applyLinks reports whether changed links require a new read of addresses and routes. Our own devices come first.
 func (r *applyRun) applyLinks() bool {
 	changed := false
 	for _, owned := range []bool{true, false} {
@@ -251,8 +251,8 @@ func (r *applyRun) otherOuter(current kernelLink) bool {
 	return some && (current.alias == outer6) != r.hasOuterIPv6()
 }
 
-// createLink creates a device, down and without addresses, together with the peer of a veth. Setting a device up is always the last step, so
-// that a device found up is complete.
+// createLink creates a device, down and without addresses, together with the peer of a veth. Setting a device up is always the last step: a device
+// found up is complete.
 func (r *applyRun) createLink(want datapath.Link) bool {
 	mac := macOf(want)
 	request := joinBytes(encodeLink(0, 0, 0), encodeAttr(unix.IFLA_IFNAME, zeroEnded(want.Name)), encodeAttr(unix.IFLA_ADDRESS, mac[:]),

@@ -27,7 +27,7 @@ type kernelNeighbour struct {
 	addr  netip.Addr
 }
 
-// fdbEntry is a MAC on a device. It has one outer address: the kernel allows several for multicast MACs only.
+// fdbEntry is a MAC on a device. An entry has one outer address: the kernel allows several for multicast MACs only.
 type fdbEntry struct {
 	index int32
 	mac   [6]byte

@@ -195,7 +195,7 @@ func explainConflict(err error) error {
 	return err
 }
 
-// foreignRoutes returns the keys of changed routes at which a foreign route exists, too: a replace could hit the foreign one.
+// foreignRoutes returns the keys of changed routes with a foreign route at the same key: a replace could hit the foreign route.
 func (r *applyRun) foreignRoutes(want map[routeKey]kernelRoute) map[routeKey]bool {
 	type part struct {
 		family byte

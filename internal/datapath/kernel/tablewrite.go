@@ -105,8 +105,8 @@ func buildTable(t datapath.Table) (builtTable, error) {
 	return out, nil
 }
 
-// applyTables changes all tables in one transaction and returns false if our own tables are not as wanted afterwards. An invalid table of a
-// user does not stop owned ones.
+// applyTables changes all tables in one transaction and returns false if our own tables are not as wanted afterwards. An invalid table of a user does
+// not stop our own tables.
 func (r *applyRun) applyTables() bool {
 	want := map[tableID]bool{}
 	var owned, users []builtTable
@@ -134,8 +134,8 @@ func (r *applyRun) applyTables() bool {
 	return r.commitTables(want, owned, users)
 }
 
-// commitTables commits all tables in one transaction. If the kernel refuses it, a user's table may be the reason: then owned ones are committed
-// without the users', and each user's table alone.
+// commitTables commits all tables in one transaction. If the kernel refuses, the reason may be a user's table: then our own tables are committed
+// without the users' tables, and each user's table alone.
 func (r *applyRun) commitTables(want map[tableID]bool, owned, users []builtTable) bool {
 	whole := r.removeTables(want)
 	for _, t := range append(slices.Clone(owned), users...) {
@@ -291,7 +291,7 @@ func (b *batch) setsOf(t builtTable, current *kernelTable) {
 	}
 }
 
-// differingElements returns the elements to delete from a set: surplus ones and those with another value.
+// differingElements returns the elements to delete from a set: surplus elements and elements with another value.
 func differingElements(current, want map[interval]string) []interval {
 	return missingKeys(current, want, compareIntervals)
 }

@@ -27,7 +27,7 @@ func newBind(out, in *receiveWindow) *countingBind {
 	return &countingBind{StdNetBind: conn.NewStdNetBind().(*conn.StdNetBind), out: out, in: in}
 }
 
-// Open is called for every new port, so that no socket is ever used without DF.
+// Open is called for every new port: no socket is ever used without DF.
 func (b *countingBind) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) {
 	receive, actual, err := b.StdNetBind.Open(port)
 	if err != nil {
@@ -62,8 +62,8 @@ func (b *countingBind) countReceived(receive conn.ReceiveFunc) conn.ReceiveFunc 
 	}
 }
 
-// Send passes packets of one size at a time. The library appends a smaller packet as the last segment of the preceding ones, and stops at the
-// first error: where the path drops big packets, small ones would be lost with them.
+// Send passes packets of one size at a time. The library appends a smaller packet as the last segment of the preceding packets, and stops at the
+// first error: where the path drops big packets, small packets would be lost with them.
 func (b *countingBind) Send(packets [][]byte, to conn.Endpoint) (err error) {
 	defer b.out.removeInFlight(len(packets))
 	for len(packets) > 0 {

@@ -52,7 +52,7 @@ type configChange struct {
 	peers      []peerChange
 }
 
-// peerChange removes a peer, or changes it, creating it if missing.
+// peerChange removes, changes or creates a peer.
 type peerChange struct {
 	key       PublicKey
 	remove    bool
@@ -137,7 +137,8 @@ func diffPeer(current deviceState, last *applied, want Peer) []peerChange {
 	return []peerChange{c}
 }
 
-// reapplyPeer removes a peer and creates it again. Setting a keepalive makes a peer initiate a handshake, so one is set for a moment.
+// reapplyPeer removes a peer and creates the peer again. Setting a keepalive makes a peer initiate a handshake: reapplyPeer sets a keepalive for a
+// moment.
 func reapplyPeer(p peerState) configChange {
 	keepalive := max(p.keepalive, time.Second)
 	todo := configChange{peers: []peerChange{
@@ -189,7 +190,7 @@ func (k PrivateKey) toECDH() *ecdh.PrivateKey {
 	return key
 }
 
-// clampScalar sets the bits fixed in every X25519 key, so that equal keys are equal bytes.
+// clampScalar sets the bits fixed in every X25519 key: equal keys are equal bytes.
 func (k PrivateKey) clampScalar() PrivateKey {
 	k[0] &= 0xf8
 	k[31] = k[31]&0x7f | 0x40

@@ -203,7 +203,7 @@ func addrPort(b []byte) (netip.AddrPort, error) {
 	}
 }
 
-// parseDump parses the messages of a dump. A peer too large for one message continues in the next, with its key and more prefixes.
+// parseDump parses the messages of a dump. A peer too large for one message continues in the next message, with its key and more prefixes.
 func parseDump(response [][]byte) (deviceState, error) {
 	s := deviceState{peers: map[PublicKey]peerState{}}
 	for _, message := range response {
@@ -293,7 +293,7 @@ func prefixOf(entry []byte) (netip.Prefix, error) {
 	return prefix, err
 }
 
-// eachAttr calls f for every attribute, without the flags of its type. It checks lengths, which the netlink library's parser does not.
+// eachAttr calls f for every attribute, without the flags of its type. eachAttr checks lengths; the netlink library's parser does not.
 func eachAttr(b []byte, f func(kind uint16, value []byte) error) error {
 	for len(b) >= unix.SizeofNlAttr {
 		size, kind := int(binary.NativeEndian.Uint16(b)), binary.NativeEndian.Uint16(b[2:])

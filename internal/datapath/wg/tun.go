@@ -18,9 +18,9 @@ import (
 
 const cloneDevice = "/dev/net/tun"
 
-// atOnce limits the number of pending packets read together. The library wakes its goroutines once for a batch, and sends packets of one size
-// by one system call, as segments. The rest of the library's 128 slots, 112, is for the segments of one packet of 64 KiB; segments of less
-// than 585 bytes need more. TCP uses such small segments only for peers that announce no MSS.
+// atOnce limits the number of pending packets read together. The library wakes its goroutines once for a batch, and sends packets of one size by one
+// system call, as segments. The remaining 112 of the library's 128 slots are for the segments of one packet of 64 KiB; segments of less than 585
+// bytes need more. TCP uses segments below 585 bytes only for peers without an announced MSS.
 const atOnce = 16
 
 // tunDevice is the library's TUN without the monitoring of the link: the caller of Apply knows MTU and state of the link, and monitoring would
@@ -40,7 +40,7 @@ type tunDevice struct {
 	waiting func() bool    // reports whether a read returns immediately
 }
 
-// openTunnel attaches to the persistent TUN of that name, or creates it. Offloads are on: segments of up to 64 KiB cross it.
+// openTunnel attaches to the persistent TUN of a name, or creates the TUN. Offloads are on: segments of up to 64 KiB cross the TUN.
 func openTunnel(name string, log *slog.Logger, before writeHook) (*tunDevice, error) {
 	fd, err := attachTUN(name, before)
 	if err != nil {
@@ -144,8 +144,8 @@ func (t *tunDevice) reportMTU(mtu int) {
 func (t *tunDevice) MTU() (int, error)        { return int(t.mtu.Load()), nil }
 func (t *tunDevice) Events() <-chan tun.Event { return t.events }
 
-// Read reads all pending packets, up to atOnce: the TUN returns one at a time. It hides errors of bad packets from the library, which ends the
-// device on every error except too many segments.
+// Read reads all pending packets, up to atOnce: the TUN returns one at a time. Read hides errors of bad packets from the library: the library ends
+// the device on every error except too many segments.
 func (t *tunDevice) Read(bufs [][]byte, sizes []int, offset int) (int, error) {
 	t.out.beforeRead(bufs)
 	n, err := t.Device.Read(bufs, sizes, offset)

@@ -189,7 +189,7 @@ func parseNumber[T uint16 | uint32 | int64 | uint64](text string) (T, error) {
 	return T(n), err
 }
 
-// fromHex decodes a key. Its error never quotes the text, which may be a private key.
+// fromHex decodes a key. The error never quotes the text, because the text may be a private key.
 func fromHex(key []byte, text string) error {
 	if n, err := hex.Decode(key, []byte(text)[:min(len(text), 2*len(key))]); err != nil || n != len(key) || len(text) != 2*n {
 		return errors.New("invalid hexadecimal key")
@@ -197,7 +197,7 @@ func fromHex(key []byte, text string) error {
 	return nil
 }
 
-// errorInterval is the rate limit of errors of one kind: the library logs one per batch of packets.
+// errorInterval is the rate limit of errors of one kind: the library logs an error per batch of packets.
 const errorInterval = 10 * time.Second
 
 // disallowedSource is in the format of the library's log line for a packet dropped because its source is not among the peer's allowed IPs. The
@@ -219,7 +219,7 @@ func libraryLog(log *slog.Logger, refused *atomic.Uint64) *device.Logger {
 	}
 	errorf := func(format string, args ...any) {
 		line := fmt.Sprintf(format, args...)
-		if strings.Contains(line, "no known endpoint") { // normal for a server: it waits for its clients
+		if strings.Contains(line, "no known endpoint") { // normal for a server: a server waits for its clients
 			debugf("%s", line)
 			return
 		}

@@ -3,11 +3,11 @@
 
 // Package wg reconciles the WireGuard device of a gateway, in the kernel or in user space, with a complete Config by the smallest change.
 //
-// In user space the device is a persistent TUN. When the process ends, the TUN with its addresses and routes stays, and the next process
-// attaches to it. Sessions and learned endpoints end with the process: pass the endpoints of the last Observe to the peers of the new device,
-// and it initiates handshakes by itself.
+// In user space the device is a persistent TUN. When the process ends, the TUN stays with its addresses and routes, and the next process attaches to
+// the TUN. Sessions and learned endpoints end with the process: pass the endpoints of the last Observe to the peers of the new device, and the device
+// initiates handshakes by itself.
 //
-// All functions work in the network namespace of the calling thread, which must always be the same one.
+// All functions work in the network namespace of the calling thread. The namespace must always be the same.
 package wg
 
 import (
@@ -31,7 +31,7 @@ type Config struct {
 	PrivateKey PrivateKey
 	// ListenPort is the UDP port of both families. 0 = any, and Rebind changes it.
 	ListenPort uint16
-	// Mark is the fwmark of outer packets, by which rules distinguish them from inner ones; 0 = none.
+	// Mark is the fwmark of outer packets: rules distinguish outer from inner packets by the mark; 0 = none.
 	Mark uint32
 	// Peers is the complete list. A missing peer is removed and its traffic stops at once. Without peers the device is silent.
 	Peers []Peer
@@ -40,8 +40,8 @@ type Config struct {
 // Peer is the desired state of one peer.
 type Peer struct {
 	PublicKey PublicKey
-	// Endpoint is the initial endpoint of the peer. Zero = learned: the present one is kept. A peer may also roam away from its Endpoint;
-	// Apply sets it again only when it changed in the Config, and Rebind always does.
+	// Endpoint is the initial endpoint of the peer. Zero = learned: the present endpoint is kept. A peer may also roam away from its Endpoint; Apply
+	// sets the Endpoint again only after a change in the Config, and Rebind always does.
 	Endpoint netip.AddrPort
 	// AllowedIPs are the source addresses allowed from the peer and the destinations routed to the peer. Each prefix belongs to one peer; the
 	// longest match wins.
@@ -74,9 +74,9 @@ type PeerStatus struct {
 // Implementation selects where WireGuard runs.
 type Implementation string
 
-// Auto is the kernel if supported, else user space. The kernel implementation was written from the interface of the kernel and compared with
-// the messages of another client; the machines used for testing have no WireGuard in their kernel. It sets no DF on outer packets: PMTU probes
-// through it need a firewall rule for that.
+// Auto is the kernel if supported, else user space. The kernel implementation was written from the interface of the kernel and compared with the
+// messages of another client; the machines used for testing have no WireGuard in their kernel. The kernel sets no DF on outer packets: PMTU probes
+// through a kernel device need a firewall rule for DF.
 const (
 	Auto      Implementation = "auto"
 	Kernel    Implementation = "kernel"
@@ -115,7 +115,7 @@ type deviceEngine interface {
 	remove() error
 }
 
-// Open attaches to the device of that name, or creates it. A link of that name and another kind is an error.
+// Open attaches to the device of a name, or creates the device. A link with the name and another kind is an error.
 func Open(name string, impl Implementation, log *slog.Logger) (*Device, error) {
 	d := &Device{name: name, impl: impl, log: log}
 	if err := d.openEngine(); err != nil {
@@ -240,9 +240,9 @@ func (d *Device) Observe() (Status, error) {
 	return status, nil
 }
 
-// Rebind opens a new source port, unless ListenPort fixes it, and restores the configured Endpoints. A NAT on the path may have mapped the old
-// port to a destination that is gone, and WireGuard, whose retries all come from the same port, keeps that mapping alive for ever. Sessions
-// survive; if the peer has lost its sessions, call Restart as well.
+// Rebind opens a new source port, unless ListenPort fixes the port, and restores the configured Endpoints. A NAT on the path may have mapped the old
+// port to a vanished destination. All retries of WireGuard come from the same port, and keep the mapping alive for ever. Sessions survive; if the
+// peer has lost its sessions, call Restart as well.
 func (d *Device) Rebind() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -284,10 +284,10 @@ func (d *Device) rebindSocket() error {
 	return fmt.Errorf("port %d came back %d times", before.listenPort, tries)
 }
 
-// Restart reconnects: it recreates a peer with its present endpoint, so that a handshake begins at once; counters restart at zero. Restart
-// replaces the timers of WireGuard for the case that the peer lost its sessions: 15 s (10 s keepalive timeout and 5 s rekey timeout) from the
-// first unanswered packet to the first handshake attempt; 5 s between attempts; 90 s of attempts, then none until there is a packet to send;
-// 120 s until a session that only receives is rekeyed.
+// Restart recreates a peer with its present endpoint: a handshake begins at once; counters restart at zero. Restart replaces the timers of WireGuard
+// for a peer without its sessions: 15 s (10 s keepalive timeout and 5 s rekey timeout) from the first unanswered packet to the first handshake
+// attempt; 5 s between attempts; 90 s of attempts, then none until the next packet to send; 120 s until the rekeying of a session without sent
+// packets.
 func (d *Device) Restart(key PublicKey) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
