@@ -68,8 +68,8 @@ func SetupConfigurations(mgr ctrl.Manager, o ConfigurationOptions) error {
 type configurations struct {
 	client       client.Client
 	installation string
-	// followed is when the networks of a Configuration followed the peer's report last, held until when those of this cluster are not published
-	// there. One worker uses both.
+	// followed has the times of the last change of a Configuration's networks by the peer's report. held has the ends of delays in the publication of
+	// this cluster's networks. One worker uses both maps.
 	followed, held map[types.UID]time.Time
 }
 
@@ -81,8 +81,8 @@ func (s *configurations) seeingOurs(ctx context.Context, n client.Object) []reco
 	return s.requestsFor(ctx, func(*networkingv1beta1.Configuration) bool { return true })
 }
 
-// requestsForOthers returns requests for the other Configurations of the same peer: one of them becomes effective when this one is
-// deleted, and may wait for a Network. The namespace may be the peer's tenant namespace.
+// requestsForOthers returns requests for the remaining Configurations of the same peer: one of them becomes effective after the deletion of obj, and
+// may wait for a Network. The namespace may be the peer's tenant namespace.
 func (s *configurations) requestsForOthers(ctx context.Context, obj client.Object) []reconcile.Request {
 	id := obj.GetLabels()[names.RemoteClusterID]
 	if id == "" {
@@ -106,13 +106,13 @@ func (s *configurations) Sync(ctx context.Context, cfg *networkingv1beta1.Config
 }
 
 const (
-	// followInterval is the minimum time between two changes that a peer causes by its reports.
+	// followInterval is the minimum time between two changes caused by a peer's reports.
 	followInterval = 30 * time.Second
 	// manyTimes bounds the memory of the times of Configurations.
 	manyTimes = 1000
 )
 
-// followPeer changes spec.remote to what the peer reports, if spec.remote is what both agreed on before.
+// followPeer changes spec.remote to the peer's report, if spec.remote still has the networks last agreed by both clusters.
 func (s *configurations) followPeer(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
 	reported := cfg.Status.ReportedRemote
 	if reported != nil && policy.SameNetworks(cfg.Spec.Remote, *reported) {
@@ -159,7 +159,7 @@ func (s *configurations) Next(cfg *networkingv1beta1.Configuration) time.Duratio
 	return delay
 }
 
-// syncRemote writes the local prefixes into the status. A failure, which is retried, leaves the status as it is.
+// syncRemote writes the local prefixes into the status. A failure is retried, and leaves the status unchanged.
 func (s *configurations) syncRemote(ctx context.Context, cfg *networkingv1beta1.Configuration) error {
 	placed, err := s.placeNetworks(ctx, cfg)
 	if err != nil && !isReported(err) {
@@ -193,7 +193,7 @@ func (s *configurations) placeNetworks(ctx context.Context, cfg *networkingv1bet
 		return placement{}, kube.Invalid(ReasonNoCluster, fmt.Errorf("the label %s is missing: it names the cluster whose networks these are", names.RemoteClusterID))
 	}
 	alone := s.checkOnlyOne(ctx, cfg, id)
-	if err := errors.Join(alone, s.showLocal(ctx, cfg)); err != nil { // also if it is not effective: it may have been before
+	if err := errors.Join(alone, s.showLocal(ctx, cfg)); err != nil { // also for an ineffective Configuration: cfg may have been effective before
 		return placement{}, err
 	}
 	current, err := s.networksOf(ctx, cfg)
@@ -219,9 +219,8 @@ func (s *configurations) placeNetworks(ctx context.Context, cfg *networkingv1bet
 	return out, unplaced
 }
 
-// checkOnlyOne ensures that a peer has one effective Configuration. The first one in a tenant namespace takes precedence, because
-// only the administrator writes there; without one, the first elsewhere. The rest release their allocations, unless the effective
-// one is invalid.
+// checkOnlyOne ensures one effective Configuration per peer. The first Configuration in a tenant namespace takes precedence, because only the
+// administrator writes there; without one, the first elsewhere. The rest release their allocations, unless the effective Configuration is invalid.
 func (s *configurations) checkOnlyOne(ctx context.Context, cfg *networkingv1beta1.Configuration, id string) error {
 	homes, err := peer.TenantNamespaces(ctx, s.client, liqov1beta1.ClusterID(id))
 	if err != nil {
@@ -333,8 +332,8 @@ func (s *configurations) takeOverIPs(ctx context.Context, cfg *networkingv1beta1
 	return nil
 }
 
-// isLeft reports whether an object of the peer is an orphan of another Configuration than cfg. A Configuration that changed its
-// peer is excluded: it moves its own objects.
+// isLeft reports whether an object of the peer is an orphan of another Configuration than cfg. A Configuration with a changed peer is excluded: the
+// Configuration moves its own objects.
 func (s *configurations) isLeft(ctx context.Context, obj client.Object, cfg *networkingv1beta1.Configuration, id string) (bool, error) {
 	owner := metav1.GetControllerOf(obj)
 	if owner == nil || owner.Kind != "Configuration" || owner.UID == cfg.UID {
@@ -406,8 +405,8 @@ func (s *configurations) networksOf(ctx context.Context, cfg *networkingv1beta1.
 	return slices.DeleteFunc(list.Items, func(n ipamv1alpha1.Network) bool { return !metav1.IsControlledBy(&n, cfg) }), nil
 }
 
-// showUnknownSource allocates a translated IP for the source address that the peer uses for traffic without an address of its own,
-// so that third peers know the source, too.
+// showUnknownSource allocates a translated IP for the source address of the peer's traffic without an address of its own: third peers know the
+// source, too.
 func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv1beta1.Configuration, placed placement) error {
 	from, waits, err := unknownSource(cfg.Spec.Remote.CIDR.External, placed.remote.CIDR.External, placed.local.CIDR.External)
 	if err != nil || waits {
@@ -438,8 +437,8 @@ func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv
 	return err
 }
 
-// unknownSource returns that address after local translation, the zero value if there is none, and whether its network has no local prefix yet. One
-// suffices: IPs have translated IPs of one family only.
+// unknownSource returns the address after local translation, the zero value for none, and whether the network of the address has no local prefix yet.
+// One address suffices: IPs have translated IPs of one family only.
 func unknownSource(all, remote, local []networkingv1beta1.CIDR) (from netip.Addr, waits bool, err error) {
 	placed, errs := prefix.Pairs(names.CIDRTypeExternal, remote, local)
 	if err := errors.Join(errs...); err != nil {

@@ -45,7 +45,7 @@ func (s *configurations) ReplayEvents(cfg *networkingv1beta1.Configuration) []ku
 	return append(conditionEvents(cfg), differingEvents(cfg)...)
 }
 
-// differingEvents returns a warning if the peer reports other networks than its author gave a Configuration.
+// differingEvents returns a warning if the networks reported by the peer differ from the networks written by the author of a Configuration.
 func differingEvents(cfg *networkingv1beta1.Configuration) []kube.Event {
 	reported := policy.PeerNetworks(cfg.Status.ReportedRemote)
 	if reported == nil || policy.SameNetworks(cfg.Spec.Remote, *reported) {

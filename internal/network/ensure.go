@@ -17,8 +17,8 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// ensureObject creates or updates an object of owner, unless another owner has it: two owners must not overwrite each other for ever.
-// live reads the other owner, of any kind: caches contain only kinds of Liqo.
+// ensureObject creates or updates an object of owner, unless the object has another owner: two owners must not overwrite each other for ever. live
+// reads an owner of any kind: caches contain only kinds of Liqo.
 func ensureObject(ctx context.Context, c client.Client, live client.Reader, owner, want client.Object, opts ...kube.EnsureOption) error {
 	_, err := ensureNow(ctx, c, live, owner, want, opts...)
 	return err
@@ -39,7 +39,7 @@ func ensureNow(ctx context.Context, c client.Client, live client.Reader, owner, 
 	return changed, isRefused(err)
 }
 
-// checkOwner returns an error if an object has another controller than its owner: Wait if that one is going.
+// checkOwner returns an error if an object has another controller than its owner: a Wait if the controller is gone or in deletion.
 func checkOwner(ctx context.Context, live client.Reader, owner, current client.Object) error {
 	is := metav1.GetControllerOf(current)
 	if is == nil || is.UID == owner.GetUID() {
@@ -69,8 +69,7 @@ func leftBehind(obj client.Object, owner metav1.OwnerReference) error {
 	return nil
 }
 
-// isGoing reports whether an owner, or the gateway that it was rendered for, is gone or in deletion: the garbage collector deletes their
-// dependents in order.
+// isGoing reports whether an owner, or the gateway of a rendered owner, is gone or in deletion: the garbage collector deletes dependents in order.
 func isGoing(ctx context.Context, live client.Reader, namespace string, ref metav1.OwnerReference) (bool, error) {
 	for range 2 {
 		owner := objectOf(schema.FromAPIVersionAndKind(ref.APIVersion, ref.Kind))

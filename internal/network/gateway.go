@@ -1,12 +1,12 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package network connects two clusters: it translates the networks of a peer to free local prefixes, creates the gateways to
-// peers, and publishes their endpoints.
+// Package network connects two clusters: the package translates the networks of a peer to free local prefixes, creates the gateways to peers, and
+// publishes their endpoints.
 //
-// A GatewayServer or a GatewayClient names a template. The rendered object, usually a WgGatewayServer or WgGatewayClient,
-// becomes a Deployment, a Service, a key pair and permissions; its endpoint is copied back to the gateway's status. Objects
-// may be created in any order; dependents are garbage-collected with their owner, and no finalizer delays that.
+// A GatewayServer or a GatewayClient names a template. The rendered object, usually a WgGatewayServer or WgGatewayClient, becomes a Deployment, a
+// Service, a key pair and permissions; the endpoint is copied back to the gateway's status. Objects may be created in any order; dependents are
+// garbage-collected with their owner, without the delay of a finalizer.
 package network
 
 import (
@@ -121,7 +121,7 @@ func kindsOf(mapper apimeta.RESTMapper, resources []string) ([]schema.GroupVersi
 	return out, nil
 }
 
-// objectOf returns an empty object of a kind, and emptyList an empty list: of the Go type if there is one.
+// objectOf returns an empty object of a kind, and emptyList an empty list: of the Go type if the kind has one.
 func objectOf(kind schema.GroupVersionKind) client.Object {
 	if typed, err := kube.Scheme.New(kind); err == nil {
 		if obj, ok := typed.(client.Object); ok {

@@ -31,9 +31,9 @@ type HostOptions struct {
 	LiqoNamespace string
 }
 
-// hostConditions prunes the conditions of hosts on a RouteConfiguration or a FirewallConfiguration that no longer targets them, or that are gone,
-// because no agent is left to remove them. An agent without its condition writes the condition again. An object without a host gets a condition
-// with that reason.
+// hostConditions prunes the conditions of deleted or no longer targeted hosts on a RouteConfiguration or a FirewallConfiguration, because no agent is
+// left to remove the conditions. An agent without its condition writes the condition again. An object without a host gets a condition with this
+// reason.
 type hostConditions struct {
 	client client.Client
 	home   string
@@ -128,7 +128,7 @@ func (t knownHosts) reportingHosts(obj client.Object, liqoNamespace string) func
 	return func(host string) bool {
 		return t.nodes[host] && onNode(host) || slices.ContainsFunc(t.gateways, func(g client.Object) bool {
 			key := plan.PeerKey{Namespace: g.GetNamespace(), ClusterID: g.GetLabels()[names.RemoteClusterID]}
-			// A gateway without the label still serves the peer that it was created for.
+			// A gateway without the label still serves its original peer.
 			return g.GetName() == host && g.GetNamespace() == obj.GetNamespace() && (key.ClusterID == "" || onGateway(key))
 		})
 	}
@@ -157,8 +157,7 @@ func targetsOf(obj client.Object, liqoNamespace string) (node func(string) bool,
 	return routesOn(obj, liqoNamespace)
 }
 
-// routesOn retains a gateway's condition on routes for gateways of one node: the controller learns the gateway's node
-// later than its agent.
+// routesOn retains a gateway's condition on routes for gateways of one node: the controller learns the gateway's node later than its agent.
 func routesOn(obj client.Object, liqoNamespace string) (node func(string) bool, gateway func(plan.PeerKey) bool) {
 	return func(string) bool { return plan.RoutesOnNode(obj, liqoNamespace) },
 		func(key plan.PeerKey) bool {

@@ -12,8 +12,8 @@ import (
 	"liqo.io/liqo/internal/prefix"
 )
 
-// inheritPrefixes returns the local prefixes that new remote networks get from obsolete Networks, so that addresses stay the same here: those in
-// both networks, or else those with the same distance from the first one. current are all Networks of the Configuration.
+// inheritPrefixes returns the local prefixes of obsolete Networks for new remote networks, to keep local addresses: of the addresses in both
+// networks, or else of the addresses with the same distance from the first address of their network. current are all Networks of the Configuration.
 func inheritPrefixes(remote []networkingv1beta1.CIDR, current []ipamv1alpha1.Network, obsolete []*ipamv1alpha1.Network) map[networkingv1beta1.CIDR]networkingv1beta1.CIDR {
 	out := map[networkingv1beta1.CIDR]networkingv1beta1.CIDR{}
 	remaining := slices.Clone(obsolete)

@@ -20,8 +20,8 @@ import (
 	"liqo.io/liqo/internal/pki"
 )
 
-// gatewayKeys provides each gateway with its key Secret. Secrets are read individually and not watched: the permission is granted
-// with the gateway and for its namespace alone, and they hardly ever change.
+// gatewayKeys provides each gateway with its key Secret. Secrets are read individually and not watched: the permission is granted with the gateway
+// and for its namespace alone, and Secrets of keys hardly ever change.
 type gatewayKeys struct {
 	live client.Client
 	// bindings reads and writes RoleBindings of gateways.
@@ -37,8 +37,8 @@ const (
 	rightsDelay = time.Second
 )
 
-// keysOf returns the Secret with the keys of a gateway, and the public key. The Secret named by the user takes precedence, then the only one labelled
-// for the peer, then a generated one.
+// keysOf returns the Secret with the keys of a gateway, and the public key. The Secret named by the user takes precedence, then the only Secret
+// labelled for the peer, then a generated Secret.
 func (k *gatewayKeys) keysOf(ctx context.Context, w *wireguard) (secret *corev1.Secret, public [32]byte, err error) {
 	if err := k.allowNamespace(ctx, w); err != nil {
 		return nil, public, err

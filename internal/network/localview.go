@@ -23,7 +23,8 @@ import (
 
 const localViewFieldManager = "liqo-configuration-local"
 
-// proxyPatience is how long a new external CIDR is not published to a peer that knows the API server proxy, while that has no address in it.
+// proxyPatience is how long the publication of a new external CIDR to a peer with the address of the API server proxy is delayed, while the proxy has
+// no address in the new CIDR.
 const proxyPatience = time.Minute
 
 // seeingProxy returns requests for all Configurations when the IP of the API server proxy changes.
@@ -46,7 +47,7 @@ func (s *configurations) showLocal(ctx context.Context, cfg *networkingv1beta1.C
 		return err // a watch reports what is granted
 	}
 	if published := cfg.Spec.Local; published != nil && local.APIServerProxyIP == "" && isIn(published.APIServerProxyIP, local.CIDR.External) {
-		local.APIServerProxyIP = published.APIServerProxyIP // it has none for a moment, or no more: the next one may be seen after the next network
+		local.APIServerProxyIP = published.APIServerProxyIP // the proxy has no address for a moment, or no longer: its next address may be seen after the next network
 	}
 	now := time.Now()
 	if delay := publicationDelay(cfg.Spec.Local, local, since, now); delay > 0 {
@@ -70,13 +71,13 @@ func (s *configurations) applyLocal(ctx context.Context, cfg *networkingv1beta1.
 	return err
 }
 
-// isUndeclared reports whether the API server rejected a field that its CustomResourceDefinition, of an earlier version, does not have.
+// isUndeclared reports whether the API server rejected a field missing in the CustomResourceDefinition of an earlier version.
 func isUndeclared(err error) bool {
 	return strings.Contains(err.Error(), "field not declared in schema")
 }
 
-// publicationDelay returns how long another external CIDR of this cluster, allocated since a time, is not published yet: who reaches the API server proxy
-// through the tunnel has to read its next address together with the next CIDR.
+// publicationDelay returns how long the publication of another external CIDR of this cluster, allocated at since, is delayed: a user of the API
+// server proxy through the tunnel has to read the next address of the proxy together with the next CIDR.
 func publicationDelay(published, next *networkingv1beta1.ClusterConfig, since, now time.Time) time.Duration {
 	if published == nil || published.APIServerProxyIP == "" || next.APIServerProxyIP != "" {
 		return 0

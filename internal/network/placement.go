@@ -43,7 +43,7 @@ type placement struct {
 
 func (p *placement) isEmpty() bool { return len(p.local.CIDR.Pod)+len(p.local.CIDR.External) == 0 }
 
-// addNetworks adds the networks of one kind that have local prefixes, in order and once.
+// addNetworks adds the networks of one kind with local prefixes, in order and once.
 func (p *placement) addNetworks(v remappedCIDR, prefixes prefixesByNetwork) {
 	remote, local := v.into(&p.remote), v.into(&p.local)
 	for _, cidr := range v.remote {
@@ -53,7 +53,7 @@ func (p *placement) addNetworks(v remappedCIDR, prefixes prefixesByNetwork) {
 	}
 }
 
-// placedBefore returns the networks in an unusable spec that have local prefixes from an earlier one.
+// placedBefore returns the networks of an unusable spec with local prefixes from an earlier spec.
 func placedBefore(cfg *networkingv1beta1.Configuration, current []ipamv1alpha1.Network) (out placement) {
 	for _, v := range remappedCIDRs(cfg) {
 		prefixes := prefixesByNetwork{}
@@ -68,7 +68,7 @@ func placedBefore(cfg *networkingv1beta1.Configuration, current []ipamv1alpha1.N
 }
 
 // remapCIDR returns the local prefixes of the networks of one kind, and the error of the first network without one. Obsolete Networks are deleted
-// first: they may block new ones, which wait.
+// first: obsolete Networks may block new Networks, and the new Networks wait.
 func (s *configurations) remapCIDR(ctx context.Context, cfg *networkingv1beta1.Configuration, v remappedCIDR, current []ipamv1alpha1.Network) (prefixesByNetwork, error) {
 	used, obsolete := splitNetworks(cfg, v, current)
 	if err := s.replaceNetworks(ctx, cfg, v, current, obsolete); err != nil {
@@ -93,7 +93,7 @@ func (s *configurations) remapCIDR(ctx context.Context, cfg *networkingv1beta1.C
 	return out, unplaced
 }
 
-// splitNetworks returns which networks of one kind have Networks, and the obsolete Networks of that kind.
+// splitNetworks returns the networks of one kind with Networks, and the obsolete Networks of the kind.
 func splitNetworks(cfg *networkingv1beta1.Configuration, v remappedCIDR, current []ipamv1alpha1.Network) (used map[networkingv1beta1.CIDR]bool, obsolete []*ipamv1alpha1.Network) {
 	wanted := map[string]networkingv1beta1.CIDR{}
 	for _, cidr := range v.remote {
@@ -114,8 +114,8 @@ func splitNetworks(cfg *networkingv1beta1.Configuration, v remappedCIDR, current
 	return used, obsolete
 }
 
-// replaceNetworks deletes obsolete Networks. A network that takes the place of one asks for its local prefix before, so that addresses in it stay the
-// same here.
+// replaceNetworks deletes obsolete Networks. A successor first asks for the local prefix of the obsolete Network: local addresses in the prefix stay
+// the same.
 func (s *configurations) replaceNetworks(ctx context.Context, cfg *networkingv1beta1.Configuration, v remappedCIDR, current []ipamv1alpha1.Network, obsolete []*ipamv1alpha1.Network) error {
 	for remote, local := range inheritPrefixes(v.remote, current, obsolete) {
 		if _, err := s.ensureNetwork(ctx, cfg, v.kind, remote, local); err != nil && !isReported(err) {

@@ -24,8 +24,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// readers grants cluster-wide read access to all gateways, by one binding. Its subjects are derived from the existing
-// gateways: a binding per gateway would need a finalizer on the gateway.
+// readers grants cluster-wide read access to all gateways, by one binding. The subjects are derived from the existing gateways: a binding per gateway
+// would need a finalizer on the gateway.
 type readers struct {
 	all client.Reader
 	// client reads and writes the objects of gateways.

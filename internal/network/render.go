@@ -92,8 +92,7 @@ func replicasChanged(e event.UpdateEvent) bool {
 	return !okOld || !okNow || old.Status.MTU != now.Status.MTU || !apiequality.Semantic.DeepEqual(old.OwnerReferences, now.OwnerReferences)
 }
 
-// setMTU copies the MTU of the tunnel to the gateway's status for nodes, which do not need the rest of a Connection, with its frequent
-// changes.
+// setMTU copies the MTU of the tunnel to the gateway's status. Nodes read the MTU there, and need no Connection with its frequent changes.
 func (g *gateways[T]) setMTU(ctx context.Context, gw *gateway) error {
 	conn := &networkingv1beta1.Connection{}
 	err := g.client.Get(ctx, client.ObjectKey{Namespace: gw.GetNamespace(), Name: names.Gateway(gw.GetName())}, conn)

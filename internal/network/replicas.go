@@ -41,8 +41,8 @@ func (w *wireguard) hasReplicas() bool {
 	return w != nil && w.deployment != nil && w.deployment.Spec.Replicas != nil && *w.deployment.Spec.Replicas > 1
 }
 
-// checkReplicas returns why the replicas of a gateway are rejected: all have the same key, so one that takes no part in an election would take
-// the session of the peer from the active one.
+// checkReplicas returns why the replicas of a gateway are rejected: all replicas have the same key, and a replica without election would take the
+// session of the peer from the active replica.
 func checkReplicas(w *wireguard) error {
 	if !w.hasReplicas() {
 		return nil
@@ -66,7 +66,7 @@ func isGateway(c corev1.Container) bool { return len(c.Args) > 0 && c.Args[0] ==
 // takesPart is the argument of a gateway that takes part in an election.
 const takesPart = "--leader-election=true"
 
-// electingPods returns the pods that take part in an election. After a change of the number of replicas, one that does not may run beside them.
+// electingPods returns the pods taking part in an election. After a change of the number of replicas, a pod without election may run beside them.
 func electingPods(pods []corev1.Pod) []corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
 		return !slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool { return isGateway(c) && slices.Contains(c.Args, takesPart) })
@@ -93,13 +93,13 @@ func addElection(d *appsv1.DeploymentSpec) {
 			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 100, PodAffinityTerm: term}},
 		}
 	} else if len(apart.RequiredDuringSchedulingIgnoredDuringExecution) > 0 && d.Strategy.RollingUpdate != nil {
-		// There may be no node for one more; a standby ends first, or the active one hands over to it.
+		// The cluster may have no node for an additional replica; a standby ends first, or the active replica hands over to a standby.
 		d.Strategy.RollingUpdate = &appsv1.RollingUpdateDeployment{MaxSurge: new(intstr.FromInt32(0)), MaxUnavailable: new(intstr.FromInt32(1))}
 	}
 }
 
-// electionObjects returns the objects that only a gateway of several replicas has: the Lease, whose holder is the active one, the permission
-// to write that Lease, and the endpoints of that server, and no others, and a disruption budget. Every gateway reads all Leases.
+// electionObjects returns the objects of a gateway of several replicas: the Lease, held by the active replica; the permission to write only this
+// Lease and the endpoints of this server; a disruption budget. Every gateway reads all Leases.
 func (w *wireguard) electionObjects() []client.Object {
 	name := names.GatewayLease(w.gateway)
 	role := &rbacv1.Role{ObjectMeta: w.objectMeta(name), Rules: []rbacv1.PolicyRule{{
@@ -146,7 +146,7 @@ func (s *wireguards[T]) ensureElection(ctx context.Context, w *wireguard) error 
 	if err != nil || len(electingPods(pods)) > 0 {
 		return err
 	}
-	for _, obj := range slices.Backward(w.electionObjects()) { // the Lease, last, shows that others may be left
+	for _, obj := range slices.Backward(w.electionObjects()) { // the Lease is last: an existing Lease shows possible orphans
 		err := s.clientFor(obj).Get(ctx, client.ObjectKeyFromObject(obj), obj)
 		if client.IgnoreNotFound(err) != nil {
 			return fmt.Errorf("reading %T %s: %w", obj, obj.GetName(), err)
@@ -201,7 +201,7 @@ func (s *wireguards[T]) clientFor(obj client.Object) client.Client {
 	return s.client
 }
 
-// goneAfter is how long after its time to end a pod counts as gone. The node of such a pod is dead, or cut off.
+// goneAfter is how long after its end time a pod counts as gone. The node of a gone pod is dead, or cut off.
 const goneAfter = time.Minute
 
 // runningPods returns the pods of a gateway that run, sorted by name.
@@ -222,8 +222,8 @@ func listRunning(ctx context.Context, c client.Reader, w *wireguard) ([]corev1.P
 	return out, nil
 }
 
-// hasEnded reports whether the gateway of a pod does not run, as far as its node knows: it crashed, and its container waits for the next start.
-// The state of a container that the runtime does not know is not running, either.
+// hasEnded reports whether the gateway of a pod does not run, according to the node: the gateway crashed, and the container waits for the next start.
+// A container in a state unknown to the runtime does not run, either.
 func hasEnded(p corev1.Pod) bool {
 	return slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool {
 		return isGateway(c) && slices.ContainsFunc(p.Status.ContainerStatuses, func(s corev1.ContainerStatus) bool {
@@ -232,8 +232,8 @@ func hasEnded(p corev1.Pod) bool {
 	})
 }
 
-// reportReplicas publishes the running replicas, and labels the holder of the Lease as the active one, and no other pod but one that replaces
-// all replicas. It reports whether the Lease has a holder, or a standby that will be it.
+// reportReplicas publishes the running replicas, and labels the holder of the Lease as active. No pod but the holder is labelled, except a pod that
+// replaces all replicas. reportReplicas reports whether the Lease has a holder, or a standby as the next holder.
 func (s *wireguards[T]) reportReplicas(ctx context.Context, w *wireguard, pods []corev1.Pod) (held bool, err error) {
 	electing := electingPods(pods)
 	if *w.replicas = nil; len(electing) == 0 {
@@ -268,13 +268,13 @@ func (s *wireguards[T]) reportReplicas(ctx context.Context, w *wireguard, pods [
 	}
 	holder := lease.Spec.HolderIdentity
 	if holder == nil || !metav1.IsControlledBy(&lease, w.Object) || !slices.ContainsFunc(electing, func(p corev1.Pod) bool { return p.Name == *holder }) {
-		return held, nil // until another takes over, nothing is better than what there is
+		return held, nil // until the takeover by another replica, the present state is the best
 	}
 	isLabelled := func(p corev1.Pod) bool { return (p.Labels[names.GatewayActive] == "true") == (p.Name == *holder) }
 	if !slices.ContainsFunc(labelled(pods), func(p corev1.Pod) bool { return !isLabelled(p) }) {
 		return held, nil
 	}
-	var all corev1.PodList // also those that have ended; the cache may not have the last labels yet, and two pods are never labelled
+	var all corev1.PodList // ended pods, too; the cache may lag behind the last labels, and two pods are never labelled
 	if err := s.keys.live.List(ctx, &all, client.InNamespace(w.GetNamespace()), client.MatchingLabels(w.podLabels())); err != nil {
 		return held, fmt.Errorf("listing the pods of the gateway: %w", err)
 	}
@@ -305,9 +305,9 @@ func isStandby(lease *coordinationv1.Lease, replica string) bool {
 // byEndpointSlice is the value of GatewayActive in the selector of the Service of several replicas, which selects no pod.
 const byEndpointSlice = "by-endpointslice"
 
-// ensureEndpoints has the Service of several replicas follow an EndpointSlice of all of them, of which the active one marks itself as ready. So
-// a failover takes one write of one object, and needs neither the leader of this controller nor that of the endpoints. The policy liqo-gateways
-// allows replicas no other change, and one ready endpoint at most.
+// ensureEndpoints makes the Service of several replicas follow an EndpointSlice of all replicas. The active replica marks itself as ready in the
+// slice: a failover takes one write of one object, and needs neither the leader of this controller nor the leader of the endpoints controller. The
+// policy liqo-gateways allows replicas no change but the mark, and one ready endpoint at most.
 func (s *wireguards[T]) ensureEndpoints(ctx context.Context, w *wireguard, service *corev1.Service) error {
 	if !w.hasReplicas() {
 		return nil
@@ -324,7 +324,7 @@ func (s *wireguards[T]) ensureEndpoints(ctx context.Context, w *wireguard, servi
 	if len(pods) == 0 && !metav1.IsControlledBy(current, w.Object) { // the family of the addresses is not known
 		return nil
 	}
-	if !metav1.IsControlledBy(current, w.Object) && checkReplicas(w) != nil { // the running gateway is kept, with the endpoints that it has
+	if !metav1.IsControlledBy(current, w.Object) && checkReplicas(w) != nil { // the running gateway is kept, with its endpoints
 		return nil
 	}
 	if current.UID == "" { // the cache lacks a slice without the labels
@@ -371,8 +371,8 @@ func (s *wireguards[T]) deleteEndpoints(ctx context.Context, w *wireguard) error
 	return kube.DeleteObject(ctx, s.keys.live, slice, "deleting the EndpointSlice of a gateway without replicas")
 }
 
-// endpointSliceOf returns the endpoints of a Service. Which one is ready is kept; in a new or adopted slice, and
-// until a replica marks itself, it is the pod that nodes reach.
+// endpointSliceOf returns the endpoints of a Service. The ready endpoint is kept; in a new or adopted slice, and until a replica marks itself, the
+// ready endpoint is the pod reached by nodes.
 func endpointSliceOf(w *wireguard, service *corev1.Service, pods []corev1.Pod, current *discoveryv1.EndpointSlice) *discoveryv1.EndpointSlice {
 	want := current.DeepCopy()
 	ready := map[types.UID]bool{}
@@ -429,7 +429,7 @@ func addressType(ip string) discoveryv1.AddressType {
 	return discoveryv1.AddressTypeIPv4
 }
 
-// targetPort returns the port of pods that a port of their Service leads to, and whether they have it.
+// targetPort returns the pod port for a port of the Service, and whether the pods have the port.
 func targetPort(p *corev1.ServicePort, pod corev1.PodSpec) (int32, bool) {
 	if p.TargetPort.Type == intstr.Int {
 		return cmp.Or(p.TargetPort.IntVal, p.Port), true

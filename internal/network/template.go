@@ -35,16 +35,16 @@ type TemplateValues struct {
 	SecretName string
 }
 
-// Render returns the object described by a template. spec is a pointer to the Go type of the object's spec, nil if unknown: values are
-// converted to the types of its fields, and an unknown field is an error. Without a type, whole numbers in base 10 become numbers, except
-// names, labels, annotations and selectors.
+// Render returns the object described by a template. spec is a pointer to the Go type of the object's spec, nil if unknown: values are converted to
+// the types of its fields, and an unknown field is an error. Without a type, whole numbers in base 10 become numbers, except names, labels,
+// annotations and selectors.
 //
-// A key that begins with `?` is optional: it is left out if the first action of its value is empty, if the value renders to nothing or 0, or
-// if the action is a variable missing from the gateway's .Spec; otherwise it loses the `?`. In a mandatory field an unset variable is an
+// A key with a leading `?` is optional. An optional key is left out if the first action of its value is empty, if the value renders to nothing or 0,
+// or if the action is a variable missing from the gateway's .Spec; otherwise the key loses the `?`. In a mandatory field an unset variable is an
 // error.
 //
-// Templates may compare, test, index and loop over a variable that is a list or a map, without nested loops. They cannot define templates or
-// call functions that lengthen a text. This bounds the cost of a template by any author.
+// Templates may compare, test, index and loop over a list or map variable, without nested loops. Templates cannot define templates or call functions
+// with longer texts as results. This bounds the cost of a template by any author.
 //
 // An error names the field and is for the author of the template.
 func Render(t networkingv1beta1.GatewayTemplateSpec, g TemplateValues, spec any) (*unstructured.Unstructured, error) {
@@ -137,8 +137,8 @@ func (r *renderer) renderService(out *unstructured.Unstructured) error {
 	return nil
 }
 
-// IsOriginals reports whether a template is for the programs of the original, each in its own container. It is called before rendering,
-// because such a template may use variables that exist in the original only.
+// IsOriginals reports whether a template is for the programs of the original, each in its own container. IsOriginals is called before rendering,
+// because a template of the original may use variables of the original only.
 func IsOriginals(t networkingv1beta1.GatewayTemplateSpec) bool {
 	var gateway struct {
 		Spec struct {

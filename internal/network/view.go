@@ -121,9 +121,9 @@ func (w *wireguard) ownerReference() metav1.OwnerReference {
 	return *metav1.NewControllerRef(w.Object, kindOf(w.Object))
 }
 
-// serviceAccountName returns the ServiceAccount of the gateway's pods. The original's templates use the name of the gateway, to which the prefix of
-// all other objects of a gateway is added: gateways and virtual nodes have the name of their peer, and the account of a virtual kubelet has the name
-// of its virtual node, so the names would clash.
+// serviceAccountName returns the ServiceAccount of the gateway's pods. The original's templates use the name of the gateway. serviceAccountName adds
+// the prefix of all objects of a gateway: gateways and virtual nodes have the name of their peer, and the account of a virtual kubelet has the name
+// of its virtual node. Without the prefix the names would clash.
 func (w *wireguard) serviceAccountName() string {
 	if name := w.deployment.Spec.Template.Spec.ServiceAccountName; name != w.gateway && name != w.GetName() && name != "" {
 		return name

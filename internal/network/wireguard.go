@@ -76,12 +76,12 @@ func madeKinds() []client.Object {
 	}
 }
 
-// isRelevant drops changes of a Deployment's progress, which other controllers use, and renewals of a Lease.
+// isRelevant drops changes of a Deployment's progress, used by other controllers, and renewals of a Lease.
 func isRelevant(e event.UpdateEvent) bool {
 	if old, ok := e.ObjectOld.(*coordinationv1.Lease); ok {
 		return !reflect.DeepEqual(old.Spec.HolderIdentity, e.ObjectNew.(*coordinationv1.Lease).Spec.HolderIdentity)
 	}
-	if old, ok := e.ObjectOld.(*discoveryv1.EndpointSlice); ok { // which one is ready is for the replicas
+	if old, ok := e.ObjectOld.(*discoveryv1.EndpointSlice); ok { // the replicas decide about the ready endpoint
 		return len(old.Endpoints) != len(e.ObjectNew.(*discoveryv1.EndpointSlice).Endpoints)
 	}
 	if _, ok := e.ObjectOld.(*appsv1.Deployment); !ok {
@@ -117,7 +117,7 @@ func (s *wireguards[T]) onNodePorts(ctx context.Context, _ client.Object) []reco
 	})
 }
 
-// Sync creates the gateway, and publishes its endpoint; it terminates the pods of an orphan.
+// Sync creates the gateway, and publishes the endpoint of the gateway. Sync terminates the pods of an orphan.
 func (s *wireguards[T]) Sync(ctx context.Context, obj T) error {
 	w := wireguardOf(obj)
 	if exists, err := s.isLeft(ctx, w); err != nil {
@@ -174,7 +174,7 @@ func (s *wireguards[T]) isLeft(ctx context.Context, w *wireguard) (bool, error) 
 	return gone(s.keys.live)
 }
 
-// goesWith returns the owner of an object, or nil if other owners keep it.
+// goesWith returns the owner of an object, or nil if further owners keep the object.
 func goesWith(obj client.Object) *metav1.OwnerReference {
 	if len(obj.GetOwnerReferences()) > 1 {
 		return nil
@@ -182,8 +182,7 @@ func goesWith(obj client.Object) *metav1.OwnerReference {
 	return metav1.GetControllerOf(obj)
 }
 
-// endGateway terminates the pods of a deleted gateway at once. The garbage collector reaches them last, one owner after the
-// other.
+// endGateway terminates the pods of a deleted gateway at once. The garbage collector reaches pods last, one owner after the other.
 func (s *wireguards[T]) endGateway(ctx context.Context, w *wireguard) error {
 	current := &appsv1.Deployment{}
 	err := s.client.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: names.Gateway(w.gateway)}, current)
@@ -199,11 +198,11 @@ func (s *wireguards[T]) endGateway(ctx context.Context, w *wireguard) error {
 	return nil
 }
 
-// formerReplicaRole is the ClusterRole that an earlier version bound to each gateway. It no longer exists.
+// formerReplicaRole is a removed ClusterRole. An earlier version bound the role to each gateway.
 const formerReplicaRole = "liqo-gateway-replica"
 
-// ensureRights grants the gateway's pods their permissions in the namespace. An earlier version let them patch pods, to mark the
-// active replica: that permission, which is too wide, is revoked.
+// ensureRights grants the gateway's pods their permissions in the namespace. An earlier version allowed pods to patch pods, to mark the active
+// replica: this permission is too wide, and is revoked.
 func (s *wireguards[T]) ensureRights(ctx context.Context, w *wireguard) error {
 	err := errors.Join(ensureObject(ctx, s.client, s.keys.live, w.Object, w.newBinding(names.Gateway(w.gateway), names.RoleGateway)), s.ensureAccount(ctx, w))
 	return errors.Join(err, s.withdrawBinding(ctx, w.newBinding(names.GatewayReplica(w.gateway), formerReplicaRole)))
@@ -243,9 +242,9 @@ func (s *wireguards[T]) ensureAccount(ctx context.Context, w *wireguard) error {
 	return ensureObject(ctx, s.client, s.keys.live, w.Object, &corev1.ServiceAccount{ObjectMeta: w.objectMeta(key.Name)})
 }
 
-// findChild reads the gateway's Deployment or Service, with an empty UID if missing, and reports whether the cache is behind: its update
-// triggers the next run. If the child is missing it returns Wait when the gateway itself is gone but still cached: the garbage collector
-// deletes all children, and a recreated child would start a pod. A child that exists at the time of the read is not created.
+// findChild reads the gateway's Deployment or Service, with an empty UID if missing, and reports whether the cache is behind: the update of the cache
+// triggers the next run. If the child is missing and the gateway itself is gone but still cached, findChild returns Wait: the garbage collector
+// deletes all children, and a recreated child would start a pod. A child existing at the time of the read is not created.
 func (s *wireguards[T]) findChild(ctx context.Context, w *wireguard, current client.Object) (late bool, err error) {
 	key := client.ObjectKey{Namespace: w.GetNamespace(), Name: names.Gateway(w.gateway)}
 	for i, from := range []client.Reader{s.client, s.keys.live} {
@@ -295,7 +294,7 @@ func (s *wireguards[T]) ensureWorkload(ctx context.Context, w *wireguard) error 
 	if reflect.DeepEqual(current.Spec.Selector, want.Spec.Selector) {
 		return err
 	}
-	// The selector of a Deployment is immutable. Its pods end before the new ones start: they have the same key.
+	// The selector of a Deployment is immutable. The old pods end before the new pods start, because old and new pods have the same key.
 	err = s.client.Delete(ctx, &current, client.Preconditions{UID: &current.UID}, client.PropagationPolicy(metav1.DeletePropagationForeground))
 	if client.IgnoreNotFound(err) != nil {
 		return fmt.Errorf("replacing Deployment %s: %w", current.Name, err)
@@ -303,12 +302,12 @@ func (s *wireguards[T]) ensureWorkload(ctx context.Context, w *wireguard) error 
 	return kube.BeingDeleted("Deployment", current.Name)
 }
 
-// handoverSeconds is how long the last pod stays beside the next one: kube-proxy applies changes of a Service once per second, and must have applied
-// that the next pod is there when the last one goes.
+// handoverSeconds is how long the last pod stays beside the next pod: kube-proxy applies changes of a Service once per second, and must have applied
+// the presence of the next pod before the end of the last pod.
 const handoverSeconds = 2
 
-// strategyOf has the next pod of a gateway started before the last one ends; the former waits until nodes reach it. Ports of the node are free
-// only then.
+// strategyOf starts the next pod of a gateway before the end of the last pod; the next pod waits until nodes reach it. Ports of the node are free
+// only after the end of the last pod.
 func strategyOf(pod corev1.PodSpec) appsv1.DeploymentStrategy {
 	onNode := func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort != 0 })
@@ -411,7 +410,7 @@ func (s *wireguards[T]) reportInternalEndpoint(ctx context.Context, w *wireguard
 	}
 	before := *w.inner
 	if *w.inner = innerEndpoint(pods, before); *w.inner == nil && w.hasReplicas() && len(pods) > 0 && (held || isReached(pods, before)) {
-		*w.inner = before // for a moment there may be no active one
+		*w.inner = before // for a moment no replica may be active
 	}
 	if *w.inner != nil {
 		return nil
@@ -419,7 +418,7 @@ func (s *wireguards[T]) reportInternalEndpoint(ctx context.Context, w *wireguard
 	return s.markDisconnected(ctx, w)
 }
 
-// markDisconnected sets the Connection of a stopped gateway to Connecting, because no process is left to do so. A gateway that runs again
+// markDisconnected sets the Connection of a stopped gateway to Connecting, because no process is left to write the Connection. A restarted gateway
 // writes its Connection itself.
 func (s *wireguards[T]) markDisconnected(ctx context.Context, w *wireguard) error {
 	conn := &networkingv1beta1.Connection{}

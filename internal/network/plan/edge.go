@@ -12,8 +12,8 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// edgeTable returns the nftables table of one family. Inside a gateway all addresses are those known in this cluster: the peer's addresses are
-// translated first of all on the way in, and last of all on the way out.
+// edgeTable returns the nftables table of one family. Inside a gateway all addresses are the addresses known in this cluster: the peer's addresses
+// are translated first of all on the way in, and last of all on the way out.
 func (g *gateway) edgeTable(f datapath.Family) datapath.Table {
 	t := datapath.Table{Family: f, Name: datapath.TableName}
 	if f == g.outer {
@@ -21,8 +21,8 @@ func (g *gateway) edgeTable(f datapath.Family) datapath.Table {
 		t.Sets = append(t.Sets, newPrefixSet("nodes", f, g.nodePrefixes()), same, other)
 		t.Chains = append(t.Chains, g.outerChains(rule{lookupIn("nodes", datapath.Source), datapath.Notrack{}, accept})...)
 	}
-	// A pod with a translated IP is also reachable at its own address, and an IP at its previous ones. Conntrack remembers the address used by
-	// the peer: these need stateful NAT.
+	// A pod with a translated IP is also reachable at its own address, and an IP at its previous addresses. Conntrack remembers the address used by
+	// the peer: these addresses need stateful NAT.
 	var stateless, tracked, pods []TranslatedIP
 	for _, a := range g.publishedIPs() {
 		switch {
@@ -52,8 +52,8 @@ func (g *gateway) edgeTable(f datapath.Family) datapath.Table {
 	return t
 }
 
-// closedTable returns the table of a family used neither by the peer nor by the outer network. The pod would forward this family, too, if its
-// neighbours sent such packets, so the table drops them.
+// closedTable returns the table of a family used neither by the peer nor by the outer network. The pod would forward packets of this family from its
+// neighbours, too: the table drops these packets.
 func closedTable(f datapath.Family) datapath.Table {
 	t := datapath.Table{Family: f, Name: datapath.TableName}
 	forward := newBaseChain("forward", datapath.Filter, datapath.Forward, filter, dropCounted(CounterForward))
@@ -148,8 +148,8 @@ func (g *gateway) fromPeer(f datapath.Family) []rule {
 	return append(rules, dropCounted(CounterPeerSource))
 }
 
-// fromLink returns the chain for packets from the peer's gateway itself: connection checks, and those ICMP errors that it does not send from
-// its external address.
+// fromLink returns the chain for packets from the peer's gateway itself: connection checks, and ICMP errors not sent from the external address of the
+// gateway.
 func (g *gateway) fromLink() datapath.Chain {
 	rules := []rule{{isWithin(datapath.Destination, tunnelNetwork), accept}}
 	i := slices.IndexFunc(g.own, func(n peerNetwork) bool { return n.external && familyOf(n.Local) == datapath.IPv4 })
@@ -179,7 +179,8 @@ func (g *gateway) admitChain(f datapath.Family, tracked bool) datapath.Chain {
 	return newChain("admit", rules...)
 }
 
-// quotedIn returns the chain that translates the packet quoted by an ICMP error: a packet sent from here, hence in the opposite direction.
+// quotedIn returns the chain for the translation of the packet quoted by an ICMP error: the quoted packet was sent from this cluster, in the opposite
+// direction.
 func (g *gateway) quotedIn(f datapath.Family) datapath.Chain {
 	rules := []rule{{setMapped(datapath.QuotedSource, "alias_in")}}
 	for _, n := range g.own {
@@ -190,9 +191,8 @@ func (g *gateway) quotedIn(f datapath.Family) datapath.Chain {
 	return newChain("quoted_in", rules...)
 }
 
-// innerChains returns the filter chains for inner packets: a gateway forwards between the fabric and the tunnel only. Input allows checks,
-// echoes and errors at the addresses meant for them; the address of the gateway's pod is among those of pods, and no process there answers
-// peers.
+// innerChains returns the filter chains for inner packets: a gateway forwards between the fabric and the tunnel only. Input allows checks, echoes and
+// errors at the addresses meant for them; the address of the gateway's pod is a pod address, and no process in the pod answers peers.
 func (g *gateway) innerChains(f datapath.Family) []datapath.Chain {
 	forward := newBaseChain("forward", datapath.Filter, datapath.Forward, filter,
 		rule{isProtocol(datapath.TCP), datapath.SYN{}, datapath.ClampMSS{}},
@@ -221,7 +221,7 @@ func (g *gateway) innerChains(f datapath.Family) []datapath.Chain {
 	}
 }
 
-// exitChains returns the chains for outgoing packets. A source of another peer leaves under its translated IP if it has one, else under this
+// exitChains returns the chains for outgoing packets. A source of another peer leaves under its translated IP, if allocated, else under this
 // gateway's address by stateful SNAT.
 func (g *gateway) exitChains(f datapath.Family, tracked bool) []datapath.Chain {
 	var chains []datapath.Chain
@@ -258,7 +258,7 @@ func (g *gateway) exitChains(f datapath.Family, tracked bool) []datapath.Chain {
 	)
 }
 
-// translatePrefix remaps by stateless NAT: it matches a network and replaces its prefix unless the prefixes are equal.
+// translatePrefix remaps by stateless NAT: the rule matches a network and replaces its prefix unless the prefixes are equal.
 func translatePrefix(field datapath.Field, is, becomes netip.Prefix) rule {
 	if is == becomes {
 		return rule{isWithin(field, is)}

@@ -85,7 +85,7 @@ func Gateway(in GatewayInput) (datapath.State, []Problem) {
 	return out, sortedProblems(g.problems)
 }
 
-// UsableMTU returns the MTU of a tunnel in bytes for a requested one: names.DefaultMTU if that is out of range.
+// UsableMTU returns the MTU of a tunnel in bytes for a requested MTU: names.DefaultMTU if the requested MTU is out of range.
 func UsableMTU(requested int) int {
 	if requested < names.MinMTU || requested > names.MaxMTU {
 		return names.DefaultMTU
@@ -180,8 +180,8 @@ func (g *gateway) addRoutes(out *datapath.State) {
 	g.toCluster(out)
 }
 
-// outsideRules keeps the tunnel's own outer packets out of the tunnel and of other tunnels: the local network of a peer may cover the address
-// of the remote gateway. Outgoing packets have a mark, and incoming ones pass the reverse path filter by the rule for the pod's address.
+// outsideRules keeps the tunnel's own outer packets out of all tunnels: the local network of a peer may cover the address of the remote gateway.
+// Outgoing packets have a mark, and incoming packets pass the reverse path filter by the rule for the pod's address.
 func (g *gateway) outsideRules(f datapath.Family) []datapath.Rule {
 	rules := []datapath.Rule{{Priority: outerPriority, Family: f, Mark: names.TunnelMark, Table: datapath.MainTable}}
 	if self := g.selfPrefix(f); self.IsValid() {
@@ -244,11 +244,11 @@ func (g *gateway) toCluster(out *datapath.State) {
 	}
 }
 
-// routesTo returns a function for the node that leads to an address: a node's address leads to the node itself, so that replies return by the
-// same path; any other leads to the node of this gateway. Pods and networks of peers have their own routes.
+// routesTo returns a function for the next node to an address: a node's address leads to the node itself, and replies return by the same path; any
+// further address leads to the node of this gateway. Pods and networks of peers have their own routes.
 func (g *gateway) routesTo(reached []ClusterNode) func(netip.Addr) (ClusterNode, bool) {
 	nodes := map[netip.Addr]ClusterNode{}
-	for _, m := range slices.Backward(reached) { // backwards, so that the first node wins
+	for _, m := range slices.Backward(reached) { // backwards: the first node wins
 		for _, a := range m.nodeAddresses() {
 			nodes[a] = m
 		}
@@ -268,7 +268,7 @@ func (g *gateway) routesTo(reached []ClusterNode) func(netip.Addr) (ClusterNode,
 	}
 }
 
-// publishedIPs returns the translated IPs usable by the peer: those for all peers or for this one, of addresses outside the peer's networks.
+// publishedIPs returns the translated IPs usable by the peer: the IPs for all peers or for this peer, of addresses outside the peer's networks.
 func (g *gateway) publishedIPs() []TranslatedIP {
 	return slices.DeleteFunc(slices.Clone(g.aliases), func(a TranslatedIP) bool {
 		return a.Peers != nil && !slices.Contains(a.Peers, g.in.Peer.ClusterID) || slices.ContainsFunc(g.own, func(n peerNetwork) bool { return n.Local.Contains(a.Address) })

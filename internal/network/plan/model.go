@@ -68,8 +68,8 @@ func newModel(c Cluster, from netip.Addr, of Object) *model {
 	return s
 }
 
-// Refused returns the rejections: the parts of users' objects that no node and no gateway applies, and the reasons. outside are the IPs without
-// masquerade of hosts outside of the cluster: such a host sees the peer's address, and needs a route back.
+// Refused returns the rejections: the parts of users' objects applied by no node and no gateway, and the reasons. outside are the IPs without
+// masquerade of hosts outside of the cluster: an outside host sees the peer's address, and needs a route back.
 func Refused(c Cluster) (problems []Problem, outside map[Object]bool) {
 	s := newModel(c, netip.Addr{}, Object{})
 	for _, n := range s.networks {
@@ -106,7 +106,7 @@ func (s *model) reject(reason string, of Object, format string, args ...any) {
 	s.problems = append(s.problems, Problem{Of: of, Reason: reason, Message: fmt.Sprintf(format, args...)})
 }
 
-// ownPrefixes returns the networks of this cluster without reserved ones, and adds problems for those.
+// ownPrefixes returns the networks of this cluster without reserved networks, and adds problems for the reserved networks.
 func (s *model) ownPrefixes(in []netip.Prefix) []netip.Prefix {
 	out, others := splitOwn(in)
 	for _, p := range others {
@@ -286,7 +286,7 @@ func (s *model) reservedPrefixes(from netip.Addr) []ReservedPrefix {
 	return out
 }
 
-// takeNetworks accepts the networks of peers that overlap neither reserved prefixes nor each other locally.
+// takeNetworks accepts the networks of peers without an overlap with reserved prefixes, and without a local overlap with each other.
 func (s *model) takeNetworks(peers []Peer, taken []ReservedPrefix) {
 	taken = slices.DeleteFunc(taken, func(t ReservedPrefix) bool { return !t.Prefix.IsValid() })
 	slices.SortFunc(taken, func(a, b ReservedPrefix) int { return cmp.Or(a.Prefix.Compare(b.Prefix), cmp.Compare(a.By, b.By)) })
@@ -375,7 +375,7 @@ func (s *model) conflictOf(n peerNetwork, taken []ReservedPrefix) string {
 // takeAliases accepts the translated IPs with a reachable address.
 func (s *model) takeAliases(in []TranslatedIP) {
 	gateways, nodes := s.unknownSources(), map[netip.Addr]Object{}
-	for _, m := range slices.Backward(s.members) { // backwards, so that the first node wins
+	for _, m := range slices.Backward(s.members) { // backwards: the first node wins
 		for _, a := range m.External {
 			nodes[a] = m.Of
 		}
@@ -412,8 +412,8 @@ func (s *model) limitPrevious(gateways []netip.Addr, nodes map[netip.Addr]Object
 	}
 }
 
-// Aliases resolves conflicts: the oldest object wins (precedence), one translated IP per address and one address per translated IP. Objects
-// with the same pair are one. The peers of all objects for an address may use its alias. Pairs that are invalid in any cluster are left out.
+// Aliases resolves conflicts: the oldest object wins (precedence), one translated IP per address and one address per translated IP. Objects with the
+// same pair are one. The peers of all objects for an address may use its alias. Pairs invalid in any cluster are left out.
 func Aliases(in []TranslatedIP) (out []TranslatedIP, others []Problem) {
 	byAlias, byAddress := map[netip.Addr]int{}, map[netip.Addr]int{}
 	refuse := func(reason string, of Object, format string, args ...any) {

@@ -77,7 +77,7 @@ type Tunnel struct {
 	Peer  PeerKey
 	// Active is the address of the active gateway pod; the zero value: none is active.
 	Active netip.Addr
-	// Standby are the addresses of the other running replicas: everything but the routes is there for them, too.
+	// Standby are the addresses of the running replicas without the active one: standbys get everything but the routes.
 	Standby []netip.Addr
 	MTU     int // of the tunnel, in bytes; 0: names.DefaultMTU
 	// Asked is the MTU requested by the user; 0: none.
@@ -96,7 +96,7 @@ func (g Tunnel) allAddresses() []netip.Addr {
 type ClusterNode struct {
 	Of    Object // an InternalNode
 	Since time.Time
-	// External are the node's source addresses towards peers, at most one per family. Without one the node is not part of the fabric.
+	// External are the node's source addresses towards peers, at most one per family. A node without External is not part of the fabric.
 	External []netip.Addr
 	// Local and Remote are the source addresses towards pods on the node itself and on other nodes.
 	Local, Remote netip.Addr
@@ -158,7 +158,7 @@ type ReservedPrefix struct {
 type Cluster struct {
 	Pods, Services, External []netip.Prefix // of this cluster
 	Peers                    []Peer
-	// Held are the prefixes reserved for networks of peers, including those without a Configuration at present: no other use is allowed.
+	// Held are the prefixes reserved for networks of peers, including networks without a Configuration at present: no different use is allowed.
 	Held    []netip.Prefix
 	Tunnels []Tunnel
 	Members []ClusterNode
@@ -205,8 +205,8 @@ const (
 	CounterOuter = "outer_refused"
 	// CounterStray counts packets with the source of a peer that reach a node from outside the fabric (anti-spoofing).
 	CounterStray = "stray_refused"
-	// CounterFreshSource, -Local and -Elsewhere count new connections that reach a node by the fabric: with a source that is no peer's, to the
-	// node itself, or to a destination that is neither a pod nor exposed.
+	// CounterFreshSource, -Local and -Elsewhere count new connections reaching a node by the fabric: with a source of no peer, to the node itself, or
+	// to a destination that is neither a pod nor exposed.
 	CounterFreshSource    = "fresh_source_refused"
 	CounterFreshLocal     = "fresh_local_refused"
 	CounterFreshElsewhere = "fresh_elsewhere_refused"
@@ -222,11 +222,10 @@ const (
 	// to peers.
 	CounterPeerSource      = "peer_source_refused"
 	CounterPeerDestination = "peer_destination_refused"
-	// CounterExitSource and -Destination count packets towards the tunnel with a source that is not exposed, or with a destination that is not
-	// the peer's.
+	// CounterExitSource and -Destination count packets towards the tunnel with an unexposed source, or with a destination outside the peer.
 	CounterExitSource      = "exit_source_refused"
 	CounterExitDestination = "exit_destination_refused"
-	// CounterForward counts packets that a gateway must not forward, CounterInput those to the gateway itself.
+	// CounterForward counts packets a gateway must not forward, CounterInput packets to the gateway itself.
 	CounterForward = "forward_refused"
 	CounterInput   = "input_refused"
 )
@@ -266,7 +265,8 @@ func rankOf(of Object, since time.Time) policy.Rank {
 	return policy.Rank{Since: since, Namespace: of.Namespace, Name: of.Name}
 }
 
-// Gateways returns a copy of the gateways sorted by precedence for their peer. An inactive gateway ranks last: an active one replaces it.
+// Gateways returns a copy of the gateways sorted by precedence for their peer. An inactive gateway ranks last: an active gateway replaces an inactive
+// gateway.
 func Gateways(in []Tunnel) []Tunnel {
 	return sortByRank(in, func(g Tunnel) Object { return g.Of }, func(g Tunnel) policy.Rank {
 		r := rankOf(g.Of, g.Since)

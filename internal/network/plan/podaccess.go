@@ -11,7 +11,7 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// PodAccess restricts which pods of a node peers reach, and what pods of consumers reach. The zero value restricts nothing.
+// PodAccess restricts the pods of a node reached by peers, and the destinations reached by pods of consumers. The zero value restricts nothing.
 type PodAccess struct {
 	// OffloadedOnly: peers reach only pods in remote namespaces of their own, and those with Reachable.
 	OffloadedOnly bool
@@ -29,11 +29,11 @@ type LocalPod struct {
 	Addresses []netip.Addr
 	// Consumer is the cluster ID of the consumer in whose remote namespace the pod is; empty for other pods.
 	Consumer string
-	// Unknown is set while the namespace of the pod is not known, which may be a remote one: the pod counts as one of any consumer.
+	// Unknown is set while the namespace of the pod is not known, and may be a remote namespace: the pod counts as a pod of any consumer.
 	Unknown bool
 	// Reachable pods are reached by all peers.
 	Reachable bool
-	// APIServer is set for pods with a token of this cluster, which reach its API server.
+	// APIServer is set for pods with a token of this cluster: these pods reach the API server of the cluster.
 	APIServer bool
 }
 
@@ -84,8 +84,8 @@ func (n *nodePlan) guardedPods(f datapath.Family) ([]rule, []datapath.Set) {
 	}, []datapath.Set{newPrefixSet("reachable_pods", f, n.access.addressesOfPods(func(p LocalPod) bool { return p.Reachable })), own}
 }
 
-// isolatedSources returns the addresses of consumers' pods: those known, and the node's share of the pod network. A consumer's pod may have
-// any address of the share that is not one of exempt: while it starts, and while its containers outlive its object.
+// isolatedSources returns the addresses of consumers' pods: the known addresses, and the node's share of the pod network. A consumer's pod may have
+// any address of the share outside exempt: while the pod starts, and while its containers outlive its object.
 func (n *nodePlan) isolatedSources() (sources, exempt []netip.Prefix) {
 	known := n.access.addressesOfPods(LocalPod.isConsumers)
 	exempt = append(n.access.addressesOfPods(func(p LocalPod) bool { return !p.isConsumers() }), hostPrefixes(n.localGateways()...)...) // also gateways that just started
@@ -120,8 +120,8 @@ func (n *nodePlan) hostAddresses() []netip.Prefix {
 	return out
 }
 
-// addIsolation adds the chains that keep consumers' pods from nodes, metadata services and the API server, after DNAT. With kube-proxy in IPVS
-// mode cluster IPs are local addresses that are translated later.
+// addIsolation adds the chains that keep consumers' pods from nodes, metadata services and the API server, after DNAT. With kube-proxy in IPVS mode
+// cluster IPs are local addresses, translated later.
 func (n *nodePlan) addIsolation(t *datapath.Table, f datapath.Family) {
 	if !n.access.IsolateConsumers {
 		return
@@ -158,7 +158,7 @@ func (n *nodePlan) addIsolation(t *datapath.Table, f datapath.Family) {
 	)
 }
 
-// apiServerSet returns the cluster IPs and endpoints of the API server, and of the proxy through which peers reach it.
+// apiServerSet returns the cluster IPs and endpoints of the API server, and of the API server proxy of peers.
 func (n *nodePlan) apiServerSet(f datapath.Family) datapath.Set {
 	out := datapath.Set{Name: "api_server", Key: []datapath.Type{datapath.TypeAddress, datapath.TypeProtocol, datapath.TypePort}}
 	seen := map[string]bool{}

@@ -23,7 +23,7 @@ func isRoutable(a netip.Addr) bool {
 // usablePrefix reports whether the prefix is of one family and has neither a zone nor host bits.
 func usablePrefix(p netip.Prefix) bool { return p.IsValid() && !p.Addr().Is4In6() && p == p.Masked() }
 
-// prefixSet returns the prefixes sorted, without those covered by another one.
+// prefixSet returns the sorted prefixes, without prefixes covered by another prefix.
 func prefixSet(in []netip.Prefix) []netip.Prefix {
 	var masked, out []netip.Prefix
 	for _, p := range in {

@@ -71,7 +71,7 @@ func appendStatements(first rule, then ...datapath.Statement) rule {
 	return append(slices.Clone(first), then...)
 }
 
-// dropCounted counts and drops the packets that match, or without a match all remaining ones.
+// dropCounted counts and drops the matching packets, or without a match all remaining packets.
 func dropCounted(counter string, match ...datapath.Statement) rule {
 	return appendStatements(match, datapath.Counter{Name: counter}, datapath.Verdict{Kind: datapath.Drop})
 }

@@ -66,8 +66,8 @@ func FirewallOnGateway(o metav1.Object, liqoNamespace string, peer PeerKey) bool
 	return peer.ClusterID != "" && l[names.FirewallUnique] == peer.ClusterID
 }
 
-// WhyUnapplied returns why neither nodes nor gateways apply a FirewallConfiguration or RouteConfiguration. It is called for unapplied ones
-// only.
+// WhyUnapplied returns why neither nodes nor gateways apply a FirewallConfiguration or RouteConfiguration. WhyUnapplied is called for unapplied
+// objects only.
 func WhyUnapplied(o metav1.Object, liqoNamespace string) string {
 	l := o.GetLabels()
 	kind, category, subcategory, unique := "RouteConfiguration", names.RouteCategory, names.RouteSubcategory, names.RouteUnique
