@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package agent is the code shared by node agents and gateway agents: the objects to read, the loop for the reconciliation of a network namespace,
-// and the reporting of problems.
+// Package agent is the code that node agents and gateway agents share: the objects they read, the loop that reconciles a network namespace, and the
+// reporting of problems.
 package agent
 
 import (

@@ -34,8 +34,8 @@ type Flows struct {
 	unsettled bool
 }
 
-// Unsettle marks a flush as pending before the change of a translation. A new process always marks a flush, because a new process learns too late
-// whether a change is necessary.
+// Unsettle marks a flush as pending before the change that requires the flush. A new process always marks a flush, because the process learns too
+// late whether a change is necessary.
 func (f *Flows) Unsettle(now Translations) error {
 	if f.unsettled || f.translated != nil && len(f.stalePrefixes(now)) == 0 {
 		return nil
@@ -48,7 +48,7 @@ func (f *Flows) Unsettle(now Translations) error {
 // Changed records the writes to the kernel.
 func (f *Flows) Changed(by kernel.Changes) { f.changed = f.changed || len(by.Writes) > 0 }
 
-// Forget flushes the flows translated before the addition of a prefix, after the removal of a prefix, or by another translation.
+// Forget flushes the flows that were translated before a prefix was added, after a prefix was removed, or by another translation.
 func (f *Flows) Forget(now Translations) error {
 	if stale := f.stalePrefixes(now); len(stale) > 0 {
 		if _, err := f.Tracker.Forget(stale...); err != nil {

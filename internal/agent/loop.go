@@ -159,7 +159,7 @@ func (l Loop) isOfPods(old, now client.Object) bool {
 	return l.Matters != nil && !l.Matters(old, WithPodsOf(old, now))
 }
 
-// WithPodsOf returns an InternalNode with the pods of its old state, and any object of a different kind unchanged.
+// WithPodsOf returns an InternalNode with the pods of its old state, and any other object unchanged.
 func WithPodsOf(old, now client.Object) client.Object {
 	was, ok := old.(*networkingv1beta1.InternalNode)
 	if !ok {

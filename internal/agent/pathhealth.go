@@ -136,7 +136,7 @@ func (p *PathHealth) Up(now time.Time) bool {
 	return p.isPassing(p.Small, now) && (!p.Pads || p.isPassing(p.Full, now))
 }
 
-// Failed reports whether answers are missing long enough for a path failure. Until then a first answer is awaited.
+// Failed reports whether answers are missing for so long that the path is down. Until then a first answer is awaited.
 func (p *PathHealth) Failed(now time.Time) bool {
 	small, full := p.Losses(now)
 	return !p.Began.IsZero() && max(small, full) >= p.Threshold

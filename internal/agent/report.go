@@ -127,7 +127,7 @@ func hostConditionOf(of plan.Object, problems []plan.Problem, failed error) netw
 	return c
 }
 
-// recordApplied writes a changed condition of this host. Each host owns an entry of the list: all hosts may write at once. With a late cache, the
+// recordApplied writes a changed condition of this host. Each host owns an entry of the list, so all hosts may write at once. With a late cache, the
 // last condition written by this process counts.
 func (r *Reporter) recordApplied(ctx context.Context, of plan.Object, obj client.Object, c networkingv1beta1.HostCondition) error {
 	if !r.mayWrite(obj) {

@@ -14,7 +14,7 @@ import (
 	"strings"
 )
 
-// Protocol marks our routes and rules, to distinguish them from foreign routes and rules after a restart.
+// Protocol marks our routes and rules, so that they are distinguishable from foreign routes and rules after a restart.
 const Protocol = 91
 
 // AddressLabel marks our IPv4 addresses on lo.
@@ -30,8 +30,8 @@ type State struct {
 	Tables     []Table
 }
 
-// Link is a device. VXLANs and both ends of a veth pair are created and removed. Devices of all different kinds are created by their users: only the
-// MTU and the state "up" are set.
+// Link is a device. VXLANs and both ends of a veth pair are created and removed. For every other device, created by its user, only the MTU and the
+// state "up" are set.
 type Link struct {
 	Name  string
 	VXLAN *VXLAN
@@ -91,7 +91,7 @@ const (
 	ScopeHost   Scope = 254
 )
 
-// Rule is a policy routing rule: a rule selects a routing table or jumps over rules.
+// Rule is a policy routing rule: a rule selects a routing table or jumps over other rules.
 type Rule struct {
 	Priority    int
 	Family      Family       // of From and To

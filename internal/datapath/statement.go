@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Statement is one part of an nftables rule: an action, or a match. After a match, the rest of the rule runs.
+// Statement is one part of an nftables rule: a match, which lets the rest of the rule run, or an action.
 type Statement interface{ nftText(Family) string }
 
 // Field is a header field of a packet, or a property of the packet or its conntrack entry.
@@ -185,7 +185,7 @@ type Notrack struct{}
 // TranslateSource is SNAT. The source port is kept where possible.
 type TranslateSource struct {
 	To netip.Prefix // one address, or a prefix: the host bits are kept
-	// Identity translates the source to itself: no later chain translates the source.
+	// Identity translates the source to itself, so that no later chain translates it.
 	Identity bool
 }
 

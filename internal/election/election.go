@@ -61,11 +61,11 @@ type Lease struct {
 	Holder  string
 	// Standbys may take the Lease while the holder runs.
 	Standbys []string
-	// Renewed differs after each renewal. A write for new standbys is no renewal.
+	// Renewed differs after each renewal. A write that only adds standbys is no renewal.
 	Renewed int64
 }
 
-// Outside is the holder of a Lease while a pod without election has the tunnel.
+// Outside is the holder of a Lease while a pod that takes part in no election has the tunnel.
 const Outside = "pod-without-election"
 
 // never is longer than any gateway runs.
@@ -80,7 +80,7 @@ const (
 	Renew Write = "renew"
 )
 
-// Nonce is a random number. A message with the nonce of its receiver is new.
+// Nonce is a random number. A message that returns the receiver's nonce is new.
 type Nonce [16]byte
 
 // Message is a request of the holder, or an answer.
@@ -95,7 +95,7 @@ type Message struct {
 	Nonce, Echo Nonce
 	// Probe marks a request for no promise. Promise in the answer means only: the sender would promise.
 	Probe bool
-	// Promise is set in an answer with the promise not to take the Lease. Unable is set in an answer of a replica unable to apply its state.
+	// Promise is set in an answer that promises not to take the Lease. Unable is set in an answer of a replica that cannot apply its state.
 	Promise, Unable bool
 }
 
@@ -114,10 +114,10 @@ type Replica struct {
 	since    time.Time // begin of the term of this process
 	renewed  time.Time // begin of the last write of the holder
 	tried    time.Time // last write, successful or not
-	unread   int       // attempts to take the Lease since the last successful read for an attempt
-	taking   int       // writes of this replica, still able to replace the Lease
-	adding   []string  // standbys in writes still able to replace the Lease
-	writes   int       // number of writes of adding
+	unread   int       // consecutive failed reads of the Lease before a take
+	taking   int       // writes of this replica that may still replace the Lease
+	adding   []string  // standbys in writes that may still replace the Lease
+	writes   int       // number of these writes
 	asked    time.Time // last requests
 	others   map[string]*other
 
@@ -140,8 +140,8 @@ type Replica struct {
 // other is the holder's view of another replica.
 type other struct {
 	promised time.Time // time of the last request answered by a promise
-	willing  time.Time // time of the last request or probe answered by a promise, or by the readiness to promise
-	unable   bool      // content of the last answer
+	willing  time.Time // time of the last request or probe whose answer had Promise set
+	unable   bool      // from the last answer
 	pending  []issued  // requests
 	last     Nonce     // nonce of the last answer
 }
@@ -198,7 +198,7 @@ func (r *Replica) observeHolder(now time.Time) {
 	}
 }
 
-// ObserveLease records a read Lease. A version older than the known version is ignored.
+// ObserveLease records the Lease from a read. A version older than the known version is ignored.
 func (r *Replica) ObserveLease(l Lease, now time.Time) {
 	if l.UID == r.lease.UID && l.Version <= r.lease.Version {
 		return
@@ -238,8 +238,8 @@ func (r *Replica) RecordAttempt(now time.Time) { r.tried = now }
 func (r *Replica) RecordUnread() { r.unread++ }
 
 // BeginTake reports whether this replica may still take the Lease, and with which standbys. The Lease and the names of running replicas were just
-// read. Until the outcome of the write is known, this replica promises nothing. A replica unable to read the Lease continues to promise: an outage of
-// the API server may be longer than an outage of the network.
+// read. Until the outcome of the write is known, this replica promises nothing. A replica that cannot read the Lease continues to promise: an outage
+// of the API server may be longer than an outage of the network.
 func (r *Replica) BeginTake(l Lease, running []string, now time.Time) (standbys []string, ok bool) {
 	r.unread = 0
 	r.ObserveLease(l, now)
@@ -310,7 +310,7 @@ func (r *Replica) isListed() bool { return slices.Contains(r.running, r.self) }
 // late.
 func (r *Replica) isCandidate() bool { return r.isListed() || r.lease.Holder == r.self }
 
-// SetUnable sets whether this replica cannot apply its state. Capable replicas take the Lease first.
+// SetUnable sets whether this replica cannot apply its state. Other replicas take the Lease first.
 func (r *Replica) SetUnable(unable bool) { r.unable = unable }
 
 // Resign ends the term of this process. A new term may begin after the release of the Lease.
@@ -376,7 +376,7 @@ func (r *Replica) oldestPromise() time.Time {
 	return oldest
 }
 
-// HasStandby reports whether a replica able to apply its state answered a moment ago.
+// HasStandby reports whether another replica that can apply its state answered a moment ago.
 func (r *Replica) HasStandby(now time.Time) bool {
 	for _, o := range r.others {
 		if !o.willing.IsZero() && !o.unable && now.Sub(o.willing) <= r.times.Late {
@@ -386,7 +386,7 @@ func (r *Replica) HasStandby(now time.Time) bool {
 	return false
 }
 
-// maxVain bounds how often the time doubles for which a replica keeps an unusable Lease.
+// maxVain bounds how often the holding time of an unusable Lease doubles.
 const maxVain = 4
 
 // HasSuccessor reports whether another running replica may be able to apply its state: the replica had the time to report the opposite, and did not.
@@ -402,7 +402,7 @@ func (r *Replica) HasSuccessor(now time.Time) bool {
 	})
 }
 
-// SilentReplicas returns all replicas but this holder, if none of them may follow this holder.
+// SilentReplicas returns the other running replicas, if none of them may follow this holder.
 func (r *Replica) SilentReplicas() []string {
 	if !r.won || len(r.lease.Standbys) > 0 {
 		return nil
@@ -477,7 +477,7 @@ func (r *Replica) takeAt() time.Time {
 	return r.heard.Add(r.times.Promise)
 }
 
-// takeLate returns at, or a later time for a replica unable to apply its state.
+// takeLate returns at, or a later time for a replica that cannot apply its state.
 func (r *Replica) takeLate(at time.Time) time.Time {
 	if late := r.observed.Add(r.times.Lease); r.unable && at.Before(late) {
 		return late

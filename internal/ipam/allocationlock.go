@@ -75,7 +75,7 @@ func (t *allocationLock) acquireLease(ctx context.Context) (last *grantRecord, s
 	return last, false, nil
 }
 
-// recordGrant records an allocation. After a success, no process has allocated since acquireLease.
+// recordGrant records an allocation. If the write succeeds, no other process has allocated since acquireLease.
 func (t *allocationLock) recordGrant(ctx context.Context, n grantRecord) error {
 	text, err := json.Marshal(n)
 	if err != nil {

@@ -27,7 +27,7 @@ import (
 type networkClaim struct {
 	version  uint64 // resourceVersion
 	key      client.ObjectKey
-	kind     string // a names.NetworkType*; empty for Networks of different kinds
+	kind     string // one of names.NetworkType*; empty for Networks of other kinds
 	want     prefix.Want
 	granted  netip.Prefix // allocated prefix; the zero value if none
 	reserved int          // number of first addresses that are never allocated
@@ -94,7 +94,7 @@ func storedAddr(s string) netip.Addr {
 	return addr.Unmap()
 }
 
-// claimRank returns the rank of a Network: requested prefixes of lower ranks are reserved. Thus an installation gets its requested prefixes in any
+// claimRank returns the rank of a Network: requested prefixes of lower ranks are reserved. So an installation gets its requested prefixes in any
 // order of allocation, before Networks of peers.
 func (n networkClaim) claimRank() int {
 	switch n.kind {
@@ -113,7 +113,7 @@ type aliasClaim struct {
 	network client.ObjectKey // the Network named by the IP; the zero value is the external CIDR
 	addr    netip.Addr       // allocated address; the zero value if none
 	within  netip.Prefix     // prefix of the address; unknown for a node
-	// previous is the former address of an IP without an address.
+	// previous is the address that an IP without an address had before.
 	previous netip.Addr
 	node     bool
 }
@@ -380,9 +380,9 @@ func (a aliasClaim) String() string {
 	return "IP " + a.key.String()
 }
 
-// freeAddress returns a free address of a Network for an IP, and false if exhausted. First choice is the previous address of the IP or of its
-// predecessor. Second choice is the address with the same host bits: peers with a similar remapping of the Network keep the address. Different IPs
-// get these addresses last. The part reserved for nodes is excluded.
+// freeAddress returns a free address of a Network for an IP, and false if exhausted. The first choice is the previous address of the IP or of its
+// predecessor. The second choice is the address with the same host bits, so that the address stays the same for peers that remap the Network alike.
+// Other IPs get these addresses last. The part reserved for nodes is excluded.
 func (b *allocations) freeAddress(n networkClaim, of aliasClaim) (addr netip.Addr, ok bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -425,8 +425,7 @@ func (b *allocations) sameHost(n networkClaim, of aliasClaim) netip.Addr {
 	return prefix.Move(had, n.granted) // itself, if it is of the Network
 }
 
-// lostAddresses returns a function. The function reports whether the Network of an IP's address is gone or being deleted, and another Network takes
-// its place.
+// lostAddresses returns a function that reports whether the Network of an IP's address is gone or being deleted, and another Network takes its place.
 func (b *allocations) lostAddresses() func(aliasClaim) bool {
 	granted := b.networksThat(func(n networkClaim) bool { return n.granted.IsValid() && !n.going })
 	return func(a aliasClaim) bool {

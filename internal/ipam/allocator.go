@@ -1,8 +1,8 @@
 // Copyright 2026 The liqo.io/liqo authors
 // SPDX-License-Identifier: Apache-2.0
 
-// Package ipam allocates prefixes to Networks and addresses to IPs. Allocations are stored in the objects' statuses only: a new leader has the same
-// knowledge as its predecessor. No prefix or address is allocated twice, even with two processes acting as leader.
+// Package ipam allocates prefixes to Networks and addresses to IPs. Allocations are stored in the objects' statuses only, so that a new leader has
+// the same knowledge as its predecessor. No prefix or address is allocated twice, even with two processes acting as leader.
 package ipam
 
 import (
@@ -87,7 +87,8 @@ func (l *allocator) toNetwork(ctx context.Context, n *ipamv1alpha1.Network) (*ip
 	return now, err
 }
 
-// predecessorTimeout limits the wait for a prefix of another Network, from the creation of the new Network and from the start of this process.
+// predecessorTimeout limits the wait for a prefix that another Network still has, from the creation of the new Network and from the start of this
+// process.
 const predecessorTimeout = 30 * time.Second
 
 // awaitPredecessor returns a Wait while another Network of the namespace has the prefix preferred by a new Network: the old Network is about to be
@@ -172,7 +173,7 @@ func (l *allocator) grantFree(ctx context.Context, grant grantRecord, bound bool
 	})
 }
 
-// networkFor returns the Network for the address of an IP: the Network named by the IP, or the external CIDR.
+// networkFor returns the Network from which an IP gets an address: the Network named by the IP, or the external CIDR.
 func (l *allocator) networkFor(a aliasClaim) (networkClaim, error) {
 	what := "the external CIDR"
 	if a.network != (client.ObjectKey{}) {

@@ -82,7 +82,8 @@ func (s *publishedService) ownKey(client.Object) []client.ObjectKey {
 	return []client.ObjectKey{s.service}
 }
 
-// Sync creates or deletes the IP. The address of an IP is immutable: a new address needs a new IP. The Service owns the IP if ownership is possible.
+// Sync creates or deletes the IP. The address of an IP is immutable, so a new address needs a new IP. The Service owns the IP if ownership is
+// possible.
 func (s *publishedService) Sync(ctx context.Context, service *corev1.Service) error {
 	current := &ipamv1alpha1.IP{}
 	err := s.client.Get(ctx, s.ip, current)

@@ -67,7 +67,7 @@ func (l *allocator) ipsBeside(obj client.Object) []client.ObjectKey {
 	return l.aliasesThat(func(a aliasClaim) bool { return !a.addr.IsValid() && slices.ContainsFunc(of, a.asksIn) })
 }
 
-// Sync allocates the address of an IP, sets the labels and maintains the Service.
+// Sync allocates the address of an IP, sets its labels and maintains its Service.
 func (i *ips) Sync(ctx context.Context, ip *ipamv1alpha1.IP) error {
 	if i.allocator.lostAddresses()(aliasOf(ip)) {
 		ip.Status.PreviousIPs = withPrevious(ip.Status.IP, ip.Status.PreviousIPs)

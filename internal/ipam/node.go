@@ -26,7 +26,7 @@ func setupNodes(mgr ctrl.Manager, l *allocator) error {
 	n := &nodes{client: mgr.GetClient(), installation: l.installation}
 	nodes := kube.NewController(mgr, kube.Options{Name: "node"}, n)
 	err := nodes.Complete(nodes.Builder(predicate.LabelChangedPredicate{}).
-		// Created Networks count, too: when the external CIDR goes, the cache may not yet have a just created InternalNode.
+		// Created InternalNodes count, too: when the external CIDR goes, the cache may not have an InternalNode that was created just before.
 		Watches(&networkingv1beta1.InternalNode{}, wakingHandler(ownKeyOf), builder.WithPredicates(kube.CreatedOrDeleted)).
 		Watches(&ipamv1alpha1.Network{}, wakingHandler(n.allKeys), builder.WithPredicates(predicate.GenerationChangedPredicate{})))
 	if err != nil {

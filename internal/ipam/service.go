@@ -75,7 +75,7 @@ func (s *services) syncService(ctx context.Context, ip *ipamv1alpha1.IP) error {
 	return s.applyObject(ctx, ip, wantSlice, slice)
 }
 
-// applyObject makes an object equal to want, unless the IP does not own the object of the name.
+// applyObject applies want, unless an object of the same name does not belong to the IP.
 func (s *services) applyObject(ctx context.Context, ip *ipamv1alpha1.IP, want, current client.Object) error {
 	return refusedService(kube.ApplyOwned(ctx, s.client, s.live, ip, want, current))
 }

@@ -332,7 +332,7 @@ func (s *configurations) takeOverIPs(ctx context.Context, cfg *networkingv1beta1
 	return nil
 }
 
-// isLeft reports whether an object of the peer is an orphan of another Configuration than cfg. A Configuration with a changed peer is excluded: the
+// isLeft reports whether an object of the peer is an orphan of another Configuration than cfg. A Configuration that changed its peer is excluded: the
 // Configuration moves its own objects.
 func (s *configurations) isLeft(ctx context.Context, obj client.Object, cfg *networkingv1beta1.Configuration, id string) (bool, error) {
 	owner := metav1.GetControllerOf(obj)
@@ -405,8 +405,8 @@ func (s *configurations) networksOf(ctx context.Context, cfg *networkingv1beta1.
 	return slices.DeleteFunc(list.Items, func(n ipamv1alpha1.Network) bool { return !metav1.IsControlledBy(&n, cfg) }), nil
 }
 
-// showUnknownSource allocates a translated IP for the source address of the peer's traffic without an address of its own: third peers know the
-// source, too.
+// showUnknownSource allocates a translated IP for the source address that the peer uses for traffic without an address of its own, so that third
+// peers know the source, too.
 func (s *configurations) showUnknownSource(ctx context.Context, cfg *networkingv1beta1.Configuration, placed placement) error {
 	from, waits, err := unknownSource(cfg.Spec.Remote.CIDR.External, placed.remote.CIDR.External, placed.local.CIDR.External)
 	if err != nil || waits {

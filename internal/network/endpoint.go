@@ -105,8 +105,8 @@ func balancerAddresses(ingress []corev1.LoadBalancerIngress) []string {
 	return out
 }
 
-// nodeAddresses returns one address of every ready node, sorted by the names of nodes: the order is independent of the gateway's node, and a move of
-// the gateway changes nothing for peers.
+// nodeAddresses returns one address of every ready node, sorted by the names of nodes: the order is independent of the gateway's node, so that a move
+// of the gateway changes nothing for peers.
 func nodeAddresses(nodes []corev1.Node) []string {
 	nodes = slices.Clone(nodes)
 	slices.SortFunc(nodes, func(a, b corev1.Node) int { return cmp.Compare(a.Name, b.Name) })
@@ -180,8 +180,8 @@ func dialledEndpoint(spec networkingv1beta1.EndpointStatus, reported *networking
 	return spec
 }
 
-// isFollowing reports whether a gateway of a template watches the peer's reported endpoint itself. As an argument each change would cost a new pod:
-// the endpoint at the creation is kept. Third-party kinds get each change.
+// isFollowing reports whether a template renders a gateway that watches the peer's reported endpoint itself. As an argument each change would cost a
+// new pod, so the endpoint at the creation is kept. Third-party kinds get each change.
 func (g *gateway) isFollowing(kind schema.GroupVersionKind) bool {
 	return g.reported && kind == kindOf(&networkingv1beta1.WgGatewayClient{})
 }

@@ -44,8 +44,8 @@ type RefusalOptions struct {
 // reasonApplied is the reason of the event when a rejected object is applied at last.
 const reasonApplied = "Applied"
 
-// problemReporter sets a condition on Configurations, gateways and IPs ignored by nodes and gateways, with the reason. All objects are evaluated
-// together, as on nodes, because objects can conflict. Thousands of IPs may exist: only rejected objects have a condition.
+// problemReporter sets a condition on Configurations, gateways and IPs that nodes and gateways ignore, with the reason. All objects are evaluated
+// together, as on nodes, because objects can conflict. There may be thousands of IPs, so only rejected objects have a condition.
 type problemReporter struct {
 	client client.Client
 	events events.EventRecorder
@@ -55,7 +55,7 @@ type problemReporter struct {
 // gathering is how long news wait for more of them: pods come with their IPs, many at once.
 const gathering = time.Second
 
-// SetupRefusals registers the controller for reports of unapplied objects.
+// SetupRefusals registers the controller that reports objects applied by no agent.
 func SetupRefusals(mgr ctrl.Manager, o RefusalOptions) error {
 	r := &problemReporter{client: mgr.GetClient(), events: mgr.GetEventRecorder("liqo-refusals"), home: o.LiqoNamespace}
 	b := ctrl.NewControllerManagedBy(mgr).Named("refusals")
@@ -296,7 +296,7 @@ func routeCondition(ip *ipamv1alpha1.IP) *metav1.Condition {
 	}
 }
 
-// isMadeByLiqo reports whether Liqo and not a user created an IP: for an endpoint, an API server, or the source of a peer's remaining traffic. The
+// isMadeByLiqo reports whether Liqo and not a user created an IP: for an endpoint, an API server, or the source of a peer's other traffic. The
 // address of such an IP is of this cluster or of a peer, also while the peer has no network.
 func isMadeByLiqo(ip *ipamv1alpha1.IP) bool {
 	return ip.Labels[names.IPType] != "" || metav1.GetControllerOf(ip) != nil

@@ -41,8 +41,8 @@ func (w *wireguard) hasReplicas() bool {
 	return w != nil && w.deployment != nil && w.deployment.Spec.Replicas != nil && *w.deployment.Spec.Replicas > 1
 }
 
-// checkReplicas returns why the replicas of a gateway are rejected: all replicas have the same key, and a replica without election would take the
-// session of the peer from the active replica.
+// checkReplicas returns why the replicas of a gateway are rejected: all replicas have the same key, and a replica that takes part in no election
+// would take the session of the peer from the active replica.
 func checkReplicas(w *wireguard) error {
 	if !w.hasReplicas() {
 		return nil
@@ -66,7 +66,8 @@ func isGateway(c corev1.Container) bool { return len(c.Args) > 0 && c.Args[0] ==
 // takesPart is the argument of a gateway that takes part in an election.
 const takesPart = "--leader-election=true"
 
-// electingPods returns the pods taking part in an election. After a change of the number of replicas, a pod without election may run beside them.
+// electingPods returns the pods that take part in an election. After a change of the number of replicas, a pod that takes no part may run beside
+// them.
 func electingPods(pods []corev1.Pod) []corev1.Pod {
 	return slices.DeleteFunc(slices.Clone(pods), func(p corev1.Pod) bool {
 		return !slices.ContainsFunc(p.Spec.Containers, func(c corev1.Container) bool { return isGateway(c) && slices.Contains(c.Args, takesPart) })
@@ -306,8 +307,8 @@ func isStandby(lease *coordinationv1.Lease, replica string) bool {
 const byEndpointSlice = "by-endpointslice"
 
 // ensureEndpoints makes the Service of several replicas follow an EndpointSlice of all replicas. The active replica marks itself as ready in the
-// slice: a failover takes one write of one object, and needs neither the leader of this controller nor the leader of the endpoints controller. The
-// policy liqo-gateways allows replicas no change but the mark, and one ready endpoint at most.
+// slice, so a failover takes one write of one object, and needs neither the leader of this controller nor the leader of the endpoints controller. The
+// policy liqo-gateways allows replicas no other change, and one ready endpoint at most.
 func (s *wireguards[T]) ensureEndpoints(ctx context.Context, w *wireguard, service *corev1.Service) error {
 	if !w.hasReplicas() {
 		return nil
@@ -429,7 +430,7 @@ func addressType(ip string) discoveryv1.AddressType {
 	return discoveryv1.AddressTypeIPv4
 }
 
-// targetPort returns the pod port for a port of the Service, and whether the pods have the port.
+// targetPort returns the port of pods for a port of their Service, and whether the pods have it.
 func targetPort(p *corev1.ServicePort, pod corev1.PodSpec) (int32, bool) {
 	if p.TargetPort.Type == intstr.Int {
 		return cmp.Or(p.TargetPort.IntVal, p.Port), true

@@ -43,8 +43,8 @@ type TemplateValues struct {
 // or if the action is a variable missing from the gateway's .Spec; otherwise the key loses the `?`. In a mandatory field an unset variable is an
 // error.
 //
-// Templates may compare, test, index and loop over a list or map variable, without nested loops. Templates cannot define templates or call functions
-// with longer texts as results. This bounds the cost of a template by any author.
+// Templates may compare, test, index and loop over a variable that is a list or a map, without nested loops. Templates cannot define templates or
+// call functions that lengthen a text. This bounds the cost of a template by any author.
 //
 // An error names the field and is for the author of the template.
 func Render(t networkingv1beta1.GatewayTemplateSpec, g TemplateValues, spec any) (*unstructured.Unstructured, error) {

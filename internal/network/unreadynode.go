@@ -17,8 +17,8 @@ import (
 	"liqo.io/liqo/internal/kube"
 )
 
-// unreadyNodes removes a node's reports about peers once, when the node becomes unready, because the agent of the node may be dead. A running agent
-// reports again.
+// unreadyNodes removes a node's reports about peers once, when the node becomes unready, because the agent of the node may be dead. An agent that
+// still runs reports again.
 type unreadyNodes struct{ client client.Client }
 
 // SetupUnreadyNodes registers the controller that removes the reports of unready nodes.

@@ -182,7 +182,7 @@ func goesWith(obj client.Object) *metav1.OwnerReference {
 	return metav1.GetControllerOf(obj)
 }
 
-// endGateway terminates the pods of a deleted gateway at once. The garbage collector reaches pods last, one owner after the other.
+// endGateway terminates the pods of a deleted gateway at once. The garbage collector reaches pods last, one owner after another.
 func (s *wireguards[T]) endGateway(ctx context.Context, w *wireguard) error {
 	current := &appsv1.Deployment{}
 	err := s.client.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: names.Gateway(w.gateway)}, current)
@@ -418,8 +418,8 @@ func (s *wireguards[T]) reportInternalEndpoint(ctx context.Context, w *wireguard
 	return s.markDisconnected(ctx, w)
 }
 
-// markDisconnected sets the Connection of a stopped gateway to Connecting, because no process is left to write the Connection. A restarted gateway
-// writes its Connection itself.
+// markDisconnected sets the Connection of a stopped gateway to Connecting, because no process is left to write the Connection. A gateway that runs
+// again writes its Connection itself.
 func (s *wireguards[T]) markDisconnected(ctx context.Context, w *wireguard) error {
 	conn := &networkingv1beta1.Connection{}
 	err := s.keys.live.Get(ctx, client.ObjectKey{Namespace: w.GetNamespace(), Name: names.Gateway(w.gateway)}, conn)

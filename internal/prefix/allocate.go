@@ -84,8 +84,8 @@ func list(prefixes []netip.Prefix) string {
 }
 
 // Grant returns the allocated prefix without host bits: the preferred or the requested prefix if free, else, unless Fixed, a free prefix of the same
-// length. Grant is stateless: taken holds all present claims, the result is the same after a restart, and must be among the claims of the next call.
-// The error is a Conflict, Exhausted or OutOfPools.
+// length. Grant is stateless: taken holds all present claims, so that the result is the same after a restart; the result must be among the claims of
+// the next call. The error is a Conflict, Exhausted or OutOfPools.
 //
 // Among free prefixes beside prefixes in use, the lowest is preferred, to keep large blocks free: as in the original.
 func Grant(pools []netip.Prefix, taken []Claim, want Want) (netip.Prefix, error) {
@@ -168,7 +168,7 @@ func split(block netip.Prefix) [2]netip.Prefix {
 	return [2]netip.Prefix{netip.PrefixFrom(block.Addr(), bits), netip.PrefixFrom(upper, bits)}
 }
 
-// Address returns a free address of a prefix, and false if exhausted: the first after last in circular order, because a released address must not be
+// Address returns a free address of a prefix, and false if exhausted: the first after last in circular order, so that a released address is not
 // reused soon. The first reserved addresses are never returned; the network and broadcast addresses are.
 func Address(within netip.Prefix, reserved int, last netip.Addr, taken func(netip.Addr) bool) (netip.Addr, bool) {
 	first := plus(within.Masked().Addr(), reserved)

@@ -19,8 +19,8 @@ import (
 type Networks struct{ Pods, External []Pair }
 
 // Placed returns the networks of a peer with their local CIDRs; false while no network has a local CIDR. Networks are independent: an added network,
-// or a network without a local CIDR yet, changes no other, and a network removed from the spec is left out at once. Unreadable networks are left out,
-// each with an error.
+// or a network without a local CIDR yet, does not change the others, and a network removed from the spec is left out at once. Unreadable networks are
+// left out, each with an error.
 func Placed(c *networkingv1beta1.Configuration) (Networks, bool, []error) {
 	condition := apimeta.FindStatusCondition(c.Status.Conditions, networkingv1beta1.ConditionNetworkCIDRsConfigured)
 	if condition == nil || c.Status.Remote == nil {

@@ -25,7 +25,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// reconcileConnection checks the tunnel, reconnects a dead tunnel (keepPath), and writes the Connection status even after a failure.
+// reconcileConnection checks the tunnel, reconnects a dead tunnel (keepPath), and writes the Connection status even if a reconnection failed.
 // reconcileConnection returns the delay until the next check. Without a peer there is no wait, and answers are ignored.
 func (g *gateway) reconcileConnection(ctx context.Context, nodes []nodeReport) (time.Duration, error) {
 	now, health, again := time.Now(), agent.PathHealth{}, g.options.PingInterval
@@ -136,7 +136,7 @@ const (
 // 120 s.
 const alive = 180 * time.Second
 
-// rehandshake restarts the handshake of a tunnel without received packets. A tunnel with lost probes and received packets is left alone while the
+// rehandshake restarts the handshake of a tunnel that receives nothing. A tunnel that loses probes but carries other packets is left alone while the
 // tunnel has a session and is not one-way: a server without packets from its client still sends. An unwatched tunnel is judged by received bytes
 // alone: a peer sends at least a keepalive now and then.
 func (g *gateway) rehandshake(ctx context.Context, peer wg.PeerStatus, handshake time.Time, health agent.PathHealth, now time.Time) error {
@@ -187,9 +187,9 @@ func answerDelay(health agent.PathHealth, now time.Time) (late time.Duration, kn
 }
 
 // findServer begins a session twice per interval after two lost probes in a row: another replica may have taken over, and kube-proxy may lead the
-// packets of the present port to the last replica. A new session drops the keys and waiting packets of the old session, and is not begun for one lost
-// probe. Later findServer takes another endpoint after each interval, because an endpoint on a failed node no longer answers, or else another port:
-// until then a server that knows this client may begin the session.
+// packets of the present port to the last replica. A new session drops the keys and waiting packets of the old session, so that one lost probe is no
+// reason for a new session. Later findServer takes another endpoint after each interval, because an endpoint on a failed node no longer answers, or
+// else another port: until then a server that knows this client may begin the session.
 func (g *gateway) findServer(ctx context.Context, key wg.PublicKey, late, interval time.Duration, now time.Time) error {
 	if now.Sub(g.restarted) < interval/2 {
 		return nil
@@ -207,8 +207,8 @@ func (g *gateway) findServer(ctx context.Context, key wg.PublicKey, late, interv
 	return errors.Join(g.device.Rebind(), g.device.Restart(key))
 }
 
-// tryFor returns the timeout of a handshake attempt: after fast answers, at most the time until the next probe. A returning server hears from its
-// client with the next attempt.
+// tryFor returns the timeout of a handshake attempt: after fast answers, at most the time until the next probe. A server that comes back hears from
+// its client with the next attempt.
 func tryFor(health agent.PathHealth) time.Duration {
 	turns := time.Duration(restartAfter)
 	if l := health.Small.Latency; l > 0 && l <= health.Interval/2 {
@@ -217,8 +217,8 @@ func tryFor(health agent.PathHealth) time.Duration {
 	return turns*health.Interval - health.Interval/4 // a ticker of one interval fires slightly early at times
 }
 
-// handshakeClock converts the time of the last handshake to the monotonic clock. The device reports wall time. A reported handshake must not age by a
-// step of the wall clock.
+// handshakeClock converts the time of the last handshake to the monotonic clock. The device reports wall time, which may be set at any moment: a
+// reported handshake must not age by a step of the wall clock.
 type handshakeClock struct {
 	told   time.Time // by the device, last
 	at     time.Time // time of the handshake; zero without a handshake, or if unknown
@@ -267,8 +267,8 @@ func nextStatus(was networkingv1beta1.ConnectionStatus, health agent.PathHealth,
 	return out
 }
 
-// isLost returns the packet sizes lost by a tunnel. For a tunnel still down after a restart, the previous value stays. Where large probes are always
-// lost, a small probe may be lost by chance.
+// isLost returns the packet sizes lost by a tunnel. For a tunnel that is still down after a restart, the previous value stays. Where large probes are
+// always lost, a small probe may be lost by chance.
 func isLost(was networkingv1beta1.ConnectionLoss, value networkingv1beta1.ConnectionStatusValue, health agent.PathHealth, now time.Time) networkingv1beta1.ConnectionLoss {
 	small, _ := health.Losses(now)
 	switch {

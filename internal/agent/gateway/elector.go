@@ -31,7 +31,7 @@ import (
 	"liqo.io/liqo/internal/names"
 )
 
-// fencedDevice has no peers while closed. fencedDevice closes at once, also while the loop of the gateway waits.
+// fencedDevice has no peers while it is closed. The device closes at once, also while the loop of the gateway waits.
 type fencedDevice struct {
 	Device
 	mu   sync.Mutex
@@ -82,7 +82,7 @@ type elector struct {
 	bind     func(netip.AddrPort) (*net.UDPConn, error)
 	changed  func()        // is called when this replica became active, or ceased to be
 	wake     agent.Trigger // requests a step
-	// endpointDue requests the mark of this replica as the ready endpoint of its Service.
+	// endpointDue requests that this replica is marked as the ready endpoint of its Service.
 	endpointDue agent.Trigger
 
 	mu        sync.Mutex // guards the fields below
@@ -247,7 +247,7 @@ const fenceSlack = 600 * time.Millisecond
 // fenceRetry is the time until the next attempt to set the fence.
 const fenceRetry = 100 * time.Millisecond
 
-// moveFence moves the closing time of the fence to until, or to a moment before.
+// moveFence makes the fence close at until, or a moment before.
 func (e *elector) moveFence(until time.Time) error {
 	now := time.Now()
 	late := until.Before(e.fenced) || e.fenced.Sub(now) <= fenceSlack || until.Sub(e.fenced) >= fenceSlack
@@ -472,7 +472,7 @@ func (e *elector) isReplaced(ctx context.Context) bool {
 	return apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && holderOf(lease) != e.options.Pod
 }
 
-// silentReplicas returns all running replicas but this holder, if none of them may take over.
+// silentReplicas returns the other running replicas, if this replica holds the Lease and none of them may take over.
 func (e *elector) silentReplicas() []string {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -486,7 +486,8 @@ func (e *elector) setUnable(unable bool) {
 	e.rule.SetUnable(unable)
 }
 
-// setReplicas sets the running replicas, whether nodes reach another replica, and the common key. A replica without a key sends and hears nothing.
+// setReplicas sets the running replicas, whether nodes reach another replica, and the key that all replicas have. A replica without a key sends and
+// hears nothing.
 func (e *elector) setReplicas(replicas []networkingv1beta1.GatewayReplica, elsewhere bool, key *wg.PrivateKey) error {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -522,7 +523,8 @@ func (e *elector) setEndpoint(endpoint netip.AddrPort) {
 // releaseLimit is how long the end of a term may take.
 const releaseLimit = time.Second
 
-// releaseLease ends the term of this replica: first the peer, then the Lease, and another replica takes the Lease at once.
+// releaseLease ends the term of this replica. The peer is removed first, and the Lease is released then, so that another replica takes the Lease at
+// once.
 func (e *elector) releaseLease() {
 	e.mu.Lock()
 	held, lease := e.rule.IsHolder(), e.lease
@@ -547,7 +549,7 @@ func (e *elector) releaseLease() {
 func (e *elector) clearLease(ctx context.Context, lease *coordinationv1.Lease) error {
 	for holderOf(lease) == e.options.Pod {
 		lease.Spec.HolderIdentity, lease.Spec.RenewTime = nil, new(metav1.NewMicroTime(time.Now()))
-		lease.Spec.LeaseTransitions = new(termOf(lease) + 1) // shows a write by this replica
+		lease.Spec.LeaseTransitions = new(termOf(lease) + 1) // shows that this replica wrote the Lease
 		err := e.client.Update(ctx, lease)
 		if apierrors.IsConflict(err) { // a renewal was on its way
 			err = e.live.Get(ctx, client.ObjectKeyFromObject(lease), lease)
@@ -561,7 +563,7 @@ func (e *elector) clearLease(ctx context.Context, lease *coordinationv1.Lease) e
 }
 
 // resignLease gives up the Lease if another replica is ready to take the Lease, and reports whether the Lease was given up. An inactive replica
-// resigns also for a replica unable to answer requests, and without the API server, because the API server may be unreachable for this replica only.
+// resigns also for a replica that cannot be asked, and without the API server, because the API server may be unreachable for this replica only.
 func (e *elector) resignLease(ctx context.Context) (bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, releaseLimit)
 	defer cancel()
@@ -576,7 +578,7 @@ func (e *elector) resignLease(ctx context.Context) (bool, error) {
 	err := e.live.Get(ctx, client.ObjectKey{Namespace: e.options.Namespace, Name: names.Gateway(e.options.Name)}, lease)
 	if err != nil {
 		err = fmt.Errorf("reading the Lease before giving it up: %w", err)
-		if active { // no replica could take the Lease either
+		if active { // no other replica could take the Lease either
 			return false, err
 		}
 	}

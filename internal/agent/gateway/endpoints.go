@@ -30,7 +30,7 @@ const (
 	maxNames = 16
 )
 
-// endpointSpec returns the endpoints of the server, first the endpoints set by its user. Without any from the user, the arguments are the peer's
+// endpointSpec returns the endpoints of the server, with the endpoints set by its user first. Without any from the user, the arguments are the peer's
 // endpoints at the creation of the gateway, or from its template: the current report of the peer takes precedence.
 func endpointSpec(started []string, gw *networkingv1beta1.GatewayClient) []string {
 	switch {
@@ -99,7 +99,7 @@ type serverEndpoints struct {
 	answers  map[string][]netip.Addr // last answers of the name servers, by host
 	found    []netip.AddrPort
 	current  int
-	settled  bool                    // stay with the endpoint even if another precedes: the endpoint works, or the timeout has not passed
+	settled  bool                    // the endpoint stays in use even if another precedes: the endpoint works, or its timeout has not passed
 	failed   map[netip.AddrPort]bool // endpoints that were given up and have not worked since
 	problems map[string]string       // why an endpoint is unusable, as logged
 }
@@ -159,7 +159,7 @@ func (e *serverEndpoints) usedEndpoint() netip.AddrPort {
 
 // resolveAll resolves the endpoints separately; an unusable endpoint does not stop the loop. The current endpoint stays in use while listed and
 // working: where the first endpoint is a name, later endpoints are resolved earlier. After the removal of the current endpoint, the first endpoint
-// without a failure follows: if a server moves again, its first address is outdated. A failed endpoint retried for lack of an alternative gives way
+// that did not fail follows: if a server moves again, its first address is outdated. A failed endpoint retried for lack of an alternative gives way
 // to a new endpoint.
 func (e *serverEndpoints) resolveAll(ctx context.Context) {
 	used, before := e.usedEndpoint(), e.found
@@ -277,7 +277,7 @@ func (e *serverEndpoints) lookupHost(ctx context.Context, host string) ([]netip.
 	return addrs, nil
 }
 
-// plainError returns the innermost error of a lookup: the text before contains addresses, with a different local port each time.
+// plainError returns the innermost error of a lookup: the text before contains addresses, with a local port that differs each time.
 func plainError(err error) error {
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		parts := strings.Split(dns.Err, ": ")

@@ -23,8 +23,8 @@ var latencyBuckets = []float64{
 	10000, 15000, 20000, 36250, 52500, 68750, 85000, 101250, 117500, 133750, 150000, 178380, 212129, 252264, 299992,
 }
 
-// tunnelExporter exports the metrics of the tunnel under the names of the original. tunnelExporter collects at scrape time, independent of the loop:
-// values are current even while the API server is down.
+// tunnelExporter exports the metrics of the tunnel under the names of the original. tunnelExporter collects at scrape time, independent of the loop,
+// so the values are current even while the API server is down.
 type tunnelExporter struct {
 	device    Device
 	counted   func() (map[string]uint64, error)

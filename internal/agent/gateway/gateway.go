@@ -44,7 +44,7 @@ type Options struct {
 	Server bool
 	// LiqoNamespace is the namespace of the installation.
 	LiqoNamespace string
-	// Node is the node of this pod, Pod the name, Address the address.
+	// Node is the node of this pod, Pod its name, Address its address.
 	Node, Pod string
 	Address   netip.Addr
 	// LeaderElection is set where several replicas run: one at a time is active.
@@ -178,8 +178,8 @@ type gateway struct {
 	ending    context.Context // ends when the process is told to end; end ends it
 	end       context.CancelFunc
 	said      time.Time // the goodbye of a server that leaves
-	silent    time.Time // since then, no running replica but this can take over
-	reported  bool      // an event reported silent
+	silent    time.Time // since then, no other running replica can take over
+	reported  bool      // an event reported this
 	failing   time.Time // first of the last attempts to apply the state, which all failed
 	warned    bool      // an event reported failing, and the lack of a successor
 
@@ -255,8 +255,8 @@ func (g *gateway) runOnce(ctx context.Context) (time.Duration, error) {
 }
 
 // followElection gives the elector the replicas, and returns whether this replica stands by, and whether this replica ends now: an active replica
-// ends when another can take over, or when nodes reach a pod without election. The list of replicas also lacks a just crashed replica: its next
-// process continues while the Lease names the replica.
+// ends when another can take over, or when nodes reach a pod that takes part in no election. The list of replicas also lacks a just crashed replica:
+// its next process continues while the Lease names the replica.
 func (g *gateway) followElection(ctx context.Context, snapshot *agent.Snapshot) (standby, ends bool) {
 	var replicas []networkingv1beta1.GatewayReplica
 	switch own := snapshot.Objects[g.planInput(snapshot).Of].(type) {
@@ -282,7 +282,7 @@ func (g *gateway) followElection(ctx context.Context, snapshot *agent.Snapshot) 
 // unableAfter is how long a replica tries to apply its state before another replica is preferred.
 const unableAfter = 2 * time.Second
 
-// reportUnable makes a replica unable to apply its state give up the tunnel, if another replica is able.
+// reportUnable makes a replica that cannot apply its state give up the tunnel, if another replica can.
 func (g *gateway) reportUnable(ctx context.Context, snapshot *agent.Snapshot, failed error) {
 	if g.elector == nil {
 		return
@@ -321,10 +321,10 @@ func (g *gateway) reportUnable(ctx context.Context, snapshot *agent.Snapshot, fa
 // reasonNoStandby is the reason of events that no replica is known to be able to take over.
 const reasonNoStandby = "NoStandby"
 
-// silenceLimit is how long the replicas beside the holder run without an answer before an event reports the lack of a successor.
+// silenceLimit is how long other replicas run without an answer before an event reports that none can take over.
 const silenceLimit = 10 * time.Second
 
-// reportSilence reports once that replicas run beside this holder and none can take over.
+// reportSilence reports once that other replicas run and none of them can take over.
 func (g *gateway) reportSilence(snapshot *agent.Snapshot) {
 	var silent []string
 	if g.elector != nil {
@@ -470,7 +470,7 @@ func (g *gateway) wantedPeers(ctx context.Context, snapshot *agent.Snapshot) ([]
 	if i := slices.IndexFunc(snapshot.Peers, func(p plan.Peer) bool { return p.Key == g.options.peerKey() }); i >= 0 {
 		peer = &snapshot.Peers[i]
 	}
-	endpoint := g.learned.loadEndpoint() // endpoint of a client: a restarted server finds the client at once
+	endpoint := g.learned.loadEndpoint() // endpoint of the client, so that a restarted server finds the client at once
 	if !g.options.Server {
 		endpoint = g.endpoints.currentEndpoint(ctx, endpointSpec(g.options.Endpoints, g.gatewayClient(snapshot)))
 	}

@@ -23,8 +23,8 @@ const (
 	reasonMTURaised  = "MTURaised"
 )
 
-// setMTU applies the MTU found by the prober, and reports a change to users. The device keeps the MTU of the options: larger packets can be probed
-// and received, and routes limit sent packets.
+// setMTU applies the MTU found by the prober, and reports a change to users. The device keeps the MTU of the options, so that larger packets can be
+// probed and received: routes limit sent packets.
 func (g *gateway) setMTU(ctx context.Context, snapshot *agent.Snapshot) {
 	g.prober.setFloor(floorOf(snapshot, g.options))
 	if g.mtu == 0 && !g.options.Unwatched { // without probes a black hole goes unnoticed, and no larger MTU would be found later

@@ -21,7 +21,7 @@ type nodeReport struct {
 	since int64 // in seconds, by the clock of the node
 }
 
-// nodeReports returns the reports of all nodes.
+// nodeReports returns the reports of nodes about a peer.
 func nodeReports(snapshot *agent.Snapshot, peer string) []nodeReport {
 	var out []nodeReport
 	for _, obj := range snapshot.Objects {

@@ -29,9 +29,9 @@ const (
 	// searchAfter is the number of full probes lost in a row before smaller sizes are probed: less than the threshold
 	// of the Connection.
 	searchAfter = 2
-	// tries is the number of lost probes before a size is given up. The size is not the only reason for lost probes.
+	// tries is the number of lost probes after which a size is given up. Probes can be lost for other reasons.
 	tries = 3
-	// atOnce is the number of parts of a split range, with one probe for each.
+	// atOnce is the number of parts into which a range is split, with one probe for each.
 	atOnce = 4
 	// step is the padding of WireGuard: multiples of 16 bytes.
 	step = 16
@@ -108,8 +108,8 @@ func (s *pmtuSearch) narrowRange(now time.Time) (changed bool) {
 	return s.mtu != was
 }
 
-// probeSizes returns the sizes to probe, ascending. While no size is known to pass, the MTU itself is repeated, and lowered only if the MTU does not
-// pass: a single packet can be lost for any reason.
+// probeSizes returns the sizes to probe, ascending. While no size is known to pass, the MTU itself is repeated, so that the MTU is lowered only if it
+// does not pass: a single packet can be lost for other reasons.
 func (s *pmtuSearch) probeSizes() []int {
 	var out []int
 	from, until := s.low, cmp.Or(s.high, s.top)

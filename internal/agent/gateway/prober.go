@@ -93,7 +93,7 @@ func (p *tunnelProber) Start(ctx context.Context) error {
 // NeedLeaderElection returns false: standby replicas answer probes, too.
 func (p *tunnelProber) NeedLeaderElection() bool { return false }
 
-// recordMiss records an unsent probe. A peer without any earlier probe has no health.
+// recordMiss records a probe that could not be sent. A peer that was never probed has no health.
 func (p *tunnelProber) recordMiss() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -147,7 +147,7 @@ func (p *tunnelProber) setConn(conn *net.UDPConn) {
 	p.conn = conn
 }
 
-// sendGoodbye reports the end of this server to the client: the client begins a session with the next server at once. Older clients ignore the
+// sendGoodbye tells the client that this server ends, so that the client begins a session with the next server at once. Older clients ignore the
 // message.
 func (p *tunnelProber) sendGoodbye() {
 	p.mu.Lock()
@@ -156,7 +156,7 @@ func (p *tunnelProber) sendGoodbye() {
 		return
 	}
 	if data, err := json.Marshal(probePacket{ClusterID: p.cluster, Type: goodbye, Time: time.Now()}); err == nil {
-		_, _ = p.conn.WriteToUDPAddrPort(data, p.theirs) // a client without the goodbye notices the lost answers
+		_, _ = p.conn.WriteToUDPAddrPort(data, p.theirs) // a client that misses the goodbye notices the lost answers
 	}
 }
 
@@ -198,7 +198,7 @@ func (p *tunnelProber) isLate() bool {
 	return !p.pulse.Small.At.IsZero() && p.pulse.Small.Unanswered(time.Now()) > 0
 }
 
-// recordSent records the sending of probes now, and returns the sizes of the messages. A peer without padding in its answers is not searched.
+// recordSent records that probes are sent now, and returns the sizes of the messages. There is no search with a peer that does not return padding.
 func (p *tunnelProber) recordSent() (now time.Time, sizes []int) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -255,7 +255,7 @@ func (p *tunnelProber) hearQuestion() {
 	p.pulse.Asked = time.Now()
 }
 
-// hearGoodbye records the end of the peer's server. A peer may send any number of goodbyes, and each counted goodbye requests a run of the loop.
+// hearGoodbye records that the peer's server ends. A peer may send any number of goodbyes, and each goodbye that counts requests a run of the loop.
 func (p *tunnelProber) hearGoodbye() {
 	p.mu.Lock()
 	now := time.Now()
@@ -361,7 +361,7 @@ func (p *tunnelProber) pathHealth() agent.PathHealth {
 }
 
 // probePacket is a message of the connection check: JSON in one UDP packet between both gateways. Padding is our extension, because small packets may
-// pass where large packets do not; implementations without the extension ignore Padding and answer without padding.
+// pass where large packets do not; other implementations ignore Padding and answer without padding.
 type probePacket struct {
 	ClusterID string    `json:"clusterID"` // receiver of the PING, which returns the ID unchanged
 	Type      probeType `json:"msgType"`
@@ -374,7 +374,7 @@ type probeType string
 const (
 	ping probeType = "PING"
 	pong probeType = "PONG"
-	// goodbye is our extension; implementations without the extension ignore a goodbye.
+	// goodbye is our extension; other implementations ignore the message.
 	goodbye probeType = "GOODBYE"
 )
 
@@ -407,7 +407,7 @@ func encodeQuestion(cluster string, now time.Time, size int) ([]byte, error) {
 	return data, nil
 }
 
-// encodeAnswer returns the answer to a question of size bytes. An answer longer than its question is not sent: the gateway cannot be used for
+// encodeAnswer returns the answer to a question of size bytes. An answer longer than its question is not sent, so that the gateway cannot be used for
 // amplification.
 func (p probePacket) encodeAnswer(size int) ([]byte, error) {
 	p.Type = pong

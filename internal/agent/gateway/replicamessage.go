@@ -27,10 +27,10 @@ type replicaMessage struct {
 	Endpoint netip.AddrPort
 }
 
-// messageSize is the length of each message before sealing, in bytes: no answer is longer than its request, and no length discloses anything.
+// messageSize is the length of each message before sealing, in bytes: no answer is longer than its request, and the length discloses nothing.
 const messageSize = 1024
 
-// sealer encrypts and authenticates the messages by a key derived from the private key of the tunnel, common to all replicas.
+// sealer encrypts and authenticates the messages by a key derived from the private key of the tunnel, which all replicas have.
 type sealer struct {
 	aead cipher.AEAD
 	of   []byte // gateway
@@ -115,8 +115,8 @@ func (e *elector) receiveSome(ctx context.Context) error {
 	}
 }
 
-// receiveMessage handles a message. A message from outside the replicas of this gateway is ignored, without an answer. Messages are opened without
-// mu: a flood of foreign messages does not delay the election.
+// receiveMessage handles a message. A message that no replica of this gateway sent is ignored without an answer. Messages are opened without mu, so
+// that a flood of foreign messages does not delay the election.
 func (e *elector) receiveMessage(data []byte, from netip.AddrPort) {
 	sealer := e.currentSealer()
 	if sealer == nil {

@@ -77,7 +77,7 @@ func (o Options) privateKey() (wg.PrivateKey, error) {
 	return key, nil
 }
 
-// publicKey returns the newest key of the peer, because a rotation adds the new key before the removal of the old key. An invalid key is skipped.
+// publicKey returns the newest key of the peer, because a rotation adds the new key before it removes the old key. An invalid key is skipped.
 func publicKey(all []networkingv1beta1.PublicKey) (newest *wg.PublicKey, problems []plan.Problem) {
 	all = slices.DeleteFunc(slices.Clone(all), func(k networkingv1beta1.PublicKey) bool { return !k.DeletionTimestamp.IsZero() })
 	slices.SortFunc(all, func(a, b networkingv1beta1.PublicKey) int {

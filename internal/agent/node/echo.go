@@ -48,8 +48,8 @@ func ipHeader(a netip.Addr) int {
 	return 40
 }
 
-// encodeFrame returns the request with IP and Ethernet headers, for the injecting device. The request has the don't-fragment bit, like packets of
-// pods.
+// encodeFrame returns the request with IP and Ethernet headers, for the device that injects probes. The request has the don't-fragment bit, like
+// packets of pods.
 func (e echoSocket) encodeFrame(from, to netip.Addr, id, sequence uint16) []byte {
 	out := make([]byte, ethernetHeader, ethernetHeader+max(e.size, smallestPacket(to)))
 	mac := plan.ProbeMAC()
@@ -162,7 +162,7 @@ func inetChecksum(data []byte) uint16 {
 	return ^uint16(sum)
 }
 
-// listenRaw opens a socket for frames like the frames of a pod. The socket also receives the replies.
+// listenRaw opens a socket that injects frames like the frames of a pod, and receives the replies.
 func listenRaw() (io.ReadWriteCloser, error) {
 	device, err := net.InterfaceByName(names.EchoDevice)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"liqo.io/liqo/internal/agent"
 )
 
-// nodeExporter exports the health of the probed paths to peers, and the drop counters of the node. nodeExporter collects at scrape time: values are
-// current even while the API server is down.
+// nodeExporter exports the health of the probed paths to peers, and the drop counters of the node. nodeExporter collects at scrape time, so the
+// values are current even while the API server is down.
 type nodeExporter struct {
 	now     func() []pathState
 	counted func() (map[string]uint64, error)

@@ -149,7 +149,7 @@ func (n *nodeAgent) runOnce(ctx context.Context) (time.Duration, error) {
 }
 
 // translationsOf returns the translation of each destination of peers and of translated IPs: for a translated IP its address, if nodes know the
-// address, too. The networks of translated IPs cover IPs deleted unnoticed.
+// address, too. The networks of translated IPs cover IPs that were deleted unnoticed.
 func translationsOf(c plan.Cluster) agent.Translations {
 	out := agent.Translations{}
 	for _, p := range c.External {
@@ -224,8 +224,8 @@ func (n *nodeAgent) newStatus(ctx context.Context, was networkingv1beta1.Interna
 	return out, err
 }
 
-// podCIDRs returns prefixes with all pods of this node: the share of the node in the cluster's range, and pod addresses assigned by a CNI outside of
-// the range.
+// podCIDRs returns prefixes that cover the pods of this node: the share of the node in the cluster's range, and the pod addresses that a CNI assigned
+// outside of the range.
 func (n *nodeAgent) podCIDRs(ctx context.Context) ([]networkingv1beta1.CIDR, error) {
 	var self corev1.Node
 	if err := n.client.Get(ctx, client.ObjectKey{Name: n.options.Node}, &self); err != nil {
@@ -277,8 +277,8 @@ func coveringPrefixes(cidrs []string, pods []corev1.Pod) []netip.Prefix {
 	return append(out[:shares:shares], slices.Compact(out[shares:])...)
 }
 
-// peersOf returns the reports about peers after was. All nodes and gateways watch the reports, and an unchanged report is not rewritten: a path
-// without health keeps the report of the previous process, still valid after the end of the process, and a latency is only updated with another
+// peersOf returns the reports about peers that follow was. All nodes and gateways watch the reports, so an unchanged report is not rewritten: a path
+// without health keeps the report of the previous process, which stays valid after the end of the process, and a latency is only updated with another
 // change.
 func peersOf(was []networkingv1beta1.InternalNodePeer, ways []pathState) []networkingv1beta1.InternalNodePeer {
 	var out []networkingv1beta1.InternalNodePeer

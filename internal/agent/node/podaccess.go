@@ -71,7 +71,8 @@ func (n *nodeAgent) podAccess(ctx context.Context) (plan.PodAccess, error) {
 	return out, nil
 }
 
-// localPod adds a pod to the decisions of its namespace. A label of a possible consumer's pod does not count, because the consumer writes the label.
+// localPod adds a pod to the decisions of its namespace. The label of a pod that may be a consumer's does not count, because the consumer writes the
+// label.
 func localPod(pod *corev1.Pod, out plan.LocalPod) plan.LocalPod {
 	out.Of, out.APIServer = plan.Object{Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name}, hasToken(pod)
 	out.Reachable = out.Reachable || out.Consumer == "" && !out.Unknown && pod.Labels[names.ReachableFromPeers] == "true"
@@ -90,7 +91,7 @@ func hasToken(pod *corev1.Pod) bool {
 	})
 }
 
-// SlimPod trims a pod to the fields for its location and its restrictions.
+// SlimPod trims a pod to the fields that locate the pod and decide its restrictions.
 func SlimPod(obj any) (any, error) {
 	pod, ok := obj.(*corev1.Pod)
 	if !ok {

@@ -21,8 +21,8 @@ import (
 // pathState is the health of the path to a peer.
 type pathState struct {
 	plan.Probe
-	tag   uint64    // distinguishes the answers of this path from answers of different paths
-	id    uint16    // ICMP identifier of the echoes, all in one flow
+	tag   uint64    // distinguishes the answers of this path from answers of other paths
+	id    uint16    // ICMP identifier of the echoes, which are one flow
 	next  time.Time // time of the next probe
 	pulse agent.PathHealth
 	value networkingv1beta1.ConnectionStatusValue
@@ -147,8 +147,8 @@ func (p *pathProber) closeAll() {
 	p.listening.Wait()
 }
 
-// sendProbes sends the due probes, a small and a full packet for each path. A never probed path has no health. On a path no longer probed, probes
-// count as lost.
+// sendProbes sends the due probes, a small and a full packet for each path. A path that was never probed has no health. On a path that can no longer
+// be probed, probes count as lost.
 func (p *pathProber) sendProbes(now time.Time) {
 	var all []pathState
 	p.mu.Lock()

@@ -30,7 +30,7 @@ func (b *batch) isEmpty() bool { return len(b.messages) == 0 }
 
 func (b *batch) addError(err error) { b.err = errors.Join(b.err, err) }
 
-// nextSet numbers the anonymous sets. Rules of the same transaction refer to sets by number.
+// nextSet numbers the anonymous sets, so that rules of the same transaction can refer to them.
 func (b *batch) nextSet() uint32 {
 	b.sets++
 	return b.sets

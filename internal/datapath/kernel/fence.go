@@ -19,7 +19,7 @@ import (
 const fenceTable = "liqo_fence"
 
 // Fence is a dead man's switch: the kernel drops all packets into and out of the tunnel, inside and outside, unless the fence was opened a moment
-// ago. The tunnel of a hanging, stopped or dead process soon passes nothing, even if the device continues.
+// ago. So the tunnel of a process that hangs, is stopped or died soon passes nothing, even if the device continues.
 type Fence struct {
 	conn *nftables.Conn
 	set  *nftables.Set

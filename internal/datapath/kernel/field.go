@@ -149,7 +149,7 @@ func (c *compiler) loadOriginal(key, register uint32) {
 		encodeAttr(unix.NFTA_CT_KEY, bigUint32(key)), encodeAttr(unix.NFTA_CT_DREG, bigUint32(register)), encodeAttr(unix.NFTA_CT_DIRECTION, []byte{firstPacket})))})
 }
 
-// addPrecondition checks for the presence of the field, because packets without the field hold unrelated bytes at the same offset.
+// addPrecondition checks that the packet has the field, because packets without the field hold unrelated bytes at the same offset.
 func (c *compiler) addPrecondition(f datapath.Field) {
 	switch f {
 	case datapath.QuotedSource, datapath.QuotedDestination, datapath.ICMPType:

@@ -47,8 +47,8 @@ type Kernel struct {
 type Changes struct {
 	// Writes are the writes in order, in the syntax of ip and nft.
 	Writes []string
-	// Waiting are devices created elsewhere, but absent, down or without the address needed by a route. Objects on these devices are left out; Watch
-	// triggers the retry.
+	// Waiting are devices created elsewhere that are absent, down or without the address needed by a route. Objects that depend on them are left out;
+	// Watch triggers the retry.
 	Waiting []string
 }
 
@@ -156,7 +156,7 @@ func (k *Kernel) Apply(ctx context.Context, want datapath.State) (Changes, error
 	return r.changes, errors.Join(r.errs...)
 }
 
-// applyAll keeps a safe order: no packet passes unfiltered or untranslated. Objects that attract packets are removed first and added last. A
+// applyAll keeps an order in which no packet passes unfiltered or untranslated: objects that attract packets are removed first and added last. A
 // replacement is added before its predecessor in the same place is removed.
 func (r *applyRun) applyAll() {
 	r.removeRules(false)

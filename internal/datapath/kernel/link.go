@@ -251,8 +251,8 @@ func (r *applyRun) otherOuter(current kernelLink) bool {
 	return some && (current.alias == outer6) != r.hasOuterIPv6()
 }
 
-// createLink creates a device, down and without addresses, together with the peer of a veth. Setting a device up is always the last step: a device
-// found up is complete.
+// createLink creates a device, down and without addresses, together with the peer of a veth. Setting a device up is always the last step, so that a
+// device found up is complete.
 func (r *applyRun) createLink(want datapath.Link) bool {
 	mac := macOf(want)
 	request := joinBytes(encodeLink(0, 0, 0), encodeAttr(unix.IFLA_IFNAME, zeroEnded(want.Name)), encodeAttr(unix.IFLA_ADDRESS, mac[:]),

@@ -15,7 +15,7 @@ import (
 	"liqo.io/liqo/internal/datapath"
 )
 
-// markChain is an empty chain. The chain marks our tables with names chosen by the user. Different kinds of marks are lost on kernels before 5.10.
+// markChain is an empty chain that marks our tables with names chosen by the user. Other kinds of marks are lost on kernels before 5.10.
 const markChain = "liqo_made_this"
 
 // tableID identifies an nftables table.
@@ -110,8 +110,8 @@ func (k *Kernel) readTables() (map[tableID]*kernelTable, error) {
 	return tables, k.readOurs(tables)
 }
 
-// readOurs reads the contents of our tables in a fixed order. The text of a persistent failure is stable: callers report an error again if the text
-// differs.
+// readOurs reads the contents of our tables in a fixed order, so that a persistent failure has a stable text: callers report an error again if the
+// text differs.
 func (k *Kernel) readOurs(tables map[tableID]*kernelTable) error {
 	for _, id := range slices.SortedFunc(maps.Keys(tables), compareTables) {
 		t := tables[id]

@@ -83,8 +83,8 @@ func (k *Kernel) currentInterest() watchInterest {
 	return k.interest
 }
 
-// Watch notifies of changes to objects of the last applied state: the caller then applies again. Our own changes notify, too; an Apply without writes
-// causes no further notification, and the loop ends. Lost events count as a change. The channel is closed when ctx ends.
+// Watch notifies of changes that may concern the last applied state: the caller then applies again. Our own changes notify, too; an Apply without
+// writes causes no further notification, so the loop ends. Lost events count as a change. The channel is closed when ctx ends.
 func (k *Kernel) Watch(ctx context.Context) (<-chan struct{}, error) {
 	route, err := k.subscribeGroups(unix.NETLINK_ROUTE, unix.RTNLGRP_LINK, unix.RTNLGRP_NEIGH, unix.RTNLGRP_IPV4_IFADDR, unix.RTNLGRP_IPV6_IFADDR,
 		unix.RTNLGRP_IPV4_ROUTE, unix.RTNLGRP_IPV6_ROUTE, unix.RTNLGRP_IPV4_RULE, unix.RTNLGRP_IPV6_RULE)

@@ -27,7 +27,7 @@ func newBind(out, in *receiveWindow) *countingBind {
 	return &countingBind{StdNetBind: conn.NewStdNetBind().(*conn.StdNetBind), out: out, in: in}
 }
 
-// Open is called for every new port: no socket is ever used without DF.
+// Open is called for every new port, so that no socket is ever used without DF.
 func (b *countingBind) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) {
 	receive, actual, err := b.StdNetBind.Open(port)
 	if err != nil {

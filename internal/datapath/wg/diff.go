@@ -190,7 +190,7 @@ func (k PrivateKey) toECDH() *ecdh.PrivateKey {
 	return key
 }
 
-// clampScalar sets the bits fixed in every X25519 key: equal keys are equal bytes.
+// clampScalar sets the bits fixed in every X25519 key, so that equal keys are equal bytes.
 func (k PrivateKey) clampScalar() PrivateKey {
 	k[0] &= 0xf8
 	k[31] = k[31]&0x7f | 0x40

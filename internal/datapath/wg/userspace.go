@@ -189,7 +189,7 @@ func parseNumber[T uint16 | uint32 | int64 | uint64](text string) (T, error) {
 	return T(n), err
 }
 
-// fromHex decodes a key. The error never quotes the text, because the text may be a private key.
+// fromHex decodes a key. The error never quotes the text, which may be a private key.
 func fromHex(key []byte, text string) error {
 	if n, err := hex.Decode(key, []byte(text)[:min(len(text), 2*len(key))]); err != nil || n != len(key) || len(text) != 2*n {
 		return errors.New("invalid hexadecimal key")

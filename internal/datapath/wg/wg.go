@@ -7,7 +7,7 @@
 // the TUN. Sessions and learned endpoints end with the process: pass the endpoints of the last Observe to the peers of the new device, and the device
 // initiates handshakes by itself.
 //
-// All functions work in the network namespace of the calling thread. The namespace must always be the same.
+// All functions work in the network namespace of the calling thread, which must always be the same one.
 package wg
 
 import (
@@ -31,7 +31,7 @@ type Config struct {
 	PrivateKey PrivateKey
 	// ListenPort is the UDP port of both families. 0 = any, and Rebind changes it.
 	ListenPort uint16
-	// Mark is the fwmark of outer packets: rules distinguish outer from inner packets by the mark; 0 = none.
+	// Mark is the fwmark of outer packets, by which rules distinguish outer from inner packets; 0 = none.
 	Mark uint32
 	// Peers is the complete list. A missing peer is removed and its traffic stops at once. Without peers the device is silent.
 	Peers []Peer
@@ -284,10 +284,10 @@ func (d *Device) rebindSocket() error {
 	return fmt.Errorf("port %d came back %d times", before.listenPort, tries)
 }
 
-// Restart recreates a peer with its present endpoint: a handshake begins at once; counters restart at zero. Restart replaces the timers of WireGuard
-// for a peer without its sessions: 15 s (10 s keepalive timeout and 5 s rekey timeout) from the first unanswered packet to the first handshake
-// attempt; 5 s between attempts; 90 s of attempts, then none until the next packet to send; 120 s until the rekeying of a session without sent
-// packets.
+// Restart reconnects: Restart recreates a peer with its present endpoint, so that a handshake begins at once; counters restart at zero. Restart
+// replaces the timers of WireGuard for the case that the peer lost its sessions: 15 s (10 s keepalive timeout and 5 s rekey timeout) from the first
+// unanswered packet to the first handshake attempt; 5 s between attempts; 90 s of attempts, then none until the next packet to send; 120 s until a
+// session that only receives is rekeyed.
 func (d *Device) Restart(key PublicKey) error {
 	d.mu.Lock()
 	defer d.mu.Unlock()

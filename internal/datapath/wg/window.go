@@ -13,8 +13,8 @@ import (
 // exceed CPU caches.
 const packetsInside = 256
 
-// windowTimeout is the time-out of a full window. Packets dropped by the library after queueing leave no trace: packets after too long a wait for a
-// handshake, packets with failed decryption, packets with a disallowed source. After the time-out the count restarts.
+// windowTimeout is the time-out of a full window. Packets dropped by the library after queueing leave no trace: packets that wait too long for a
+// handshake, packets that fail decryption, packets with a disallowed source. After the time-out the count restarts.
 const windowTimeout = 2 * time.Millisecond
 
 // receiveWindow blocks the reader while too many packets are inside. Waiting packets stay in the kernel's queue, where they count with their
@@ -76,7 +76,7 @@ func (w *receiveWindow) waitForSpace() {
 }
 
 // windowGate is the reader's end of a window. The reader reuses the buffers of packets dropped at once, and replaces the buffers of queued packets by
-// new buffers: garbage from the network takes no room in the window. A gate is used by one goroutine.
+// new buffers, so garbage from the network takes no room in the window. A gate is used by one goroutine.
 type windowGate struct {
 	*receiveWindow
 	last []windowSlot // of the last read

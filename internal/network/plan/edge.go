@@ -53,7 +53,7 @@ func (g *gateway) edgeTable(f datapath.Family) datapath.Table {
 }
 
 // closedTable returns the table of a family used neither by the peer nor by the outer network. The pod would forward packets of this family from its
-// neighbours, too: the table drops these packets.
+// neighbours, too, so the table drops them.
 func closedTable(f datapath.Family) datapath.Table {
 	t := datapath.Table{Family: f, Name: datapath.TableName}
 	forward := newBaseChain("forward", datapath.Filter, datapath.Forward, filter, dropCounted(CounterForward))
@@ -148,8 +148,8 @@ func (g *gateway) fromPeer(f datapath.Family) []rule {
 	return append(rules, dropCounted(CounterPeerSource))
 }
 
-// fromLink returns the chain for packets from the peer's gateway itself: connection checks, and ICMP errors not sent from the external address of the
-// gateway.
+// fromLink returns the chain for packets from the peer's gateway itself: connection checks, and those ICMP errors that the gateway does not send from
+// its external address.
 func (g *gateway) fromLink() datapath.Chain {
 	rules := []rule{{isWithin(datapath.Destination, tunnelNetwork), accept}}
 	i := slices.IndexFunc(g.own, func(n peerNetwork) bool { return n.external && familyOf(n.Local) == datapath.IPv4 })

@@ -15,7 +15,7 @@ import (
 
 // Translations returns, for each prefix, the NAT rules for connections with an address in the prefix: the text of the matching rules in base chains
 // of type nat, in order. The conntrack entries to flush follow from the differences between two results. A rule without addresses concerns its whole
-// family. Both families are always present: unknown rules of an earlier process cause a flush.
+// family. Both families are always present, so that unknown rules of an earlier process cause a flush.
 func Translations(tables []datapath.Table) map[netip.Prefix]string {
 	out := translatedPrefixes{wholeOf(datapath.IPv4): "", wholeOf(datapath.IPv6): ""}
 	for _, t := range tables {
@@ -40,7 +40,7 @@ func wholeOf(f datapath.Family) netip.Prefix {
 
 type translatedPrefixes map[netip.Prefix]string
 
-// addRule adds a rule. All matches of a rule must apply to a connection: the prefixes of a single match suffice.
+// addRule adds a rule. All matches of a rule must apply to a connection, so the prefixes of a single match suffice.
 func (out translatedPrefixes) addRule(t datapath.Table, r rule, text string) {
 	about := map[netip.Prefix]string{wholeOf(t.Family): text}
 	for _, s := range r {

@@ -244,11 +244,11 @@ func (g *gateway) toCluster(out *datapath.State) {
 	}
 }
 
-// routesTo returns a function for the next node to an address: a node's address leads to the node itself, and replies return by the same path; any
-// further address leads to the node of this gateway. Pods and networks of peers have their own routes.
+// routesTo returns a function for the next node to an address: a node's address leads to the node itself, so that replies return by the same path;
+// any other address leads to the node of this gateway. Pods and networks of peers have their own routes.
 func (g *gateway) routesTo(reached []ClusterNode) func(netip.Addr) (ClusterNode, bool) {
 	nodes := map[netip.Addr]ClusterNode{}
-	for _, m := range slices.Backward(reached) { // backwards: the first node wins
+	for _, m := range slices.Backward(reached) { // backwards, so that the first node wins
 		for _, a := range m.nodeAddresses() {
 			nodes[a] = m
 		}

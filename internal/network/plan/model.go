@@ -68,7 +68,7 @@ func newModel(c Cluster, from netip.Addr, of Object) *model {
 	return s
 }
 
-// Refused returns the rejections: the parts of users' objects applied by no node and no gateway, and the reasons. outside are the IPs without
+// Refused returns the rejections: the parts of users' objects that no node and no gateway applies, and the reasons. outside are the IPs without
 // masquerade of hosts outside of the cluster: an outside host sees the peer's address, and needs a route back.
 func Refused(c Cluster) (problems []Problem, outside map[Object]bool) {
 	s := newModel(c, netip.Addr{}, Object{})
@@ -286,7 +286,7 @@ func (s *model) reservedPrefixes(from netip.Addr) []ReservedPrefix {
 	return out
 }
 
-// takeNetworks accepts the networks of peers without an overlap with reserved prefixes, and without a local overlap with each other.
+// takeNetworks accepts the networks of peers that overlap neither reserved prefixes nor each other locally.
 func (s *model) takeNetworks(peers []Peer, taken []ReservedPrefix) {
 	taken = slices.DeleteFunc(taken, func(t ReservedPrefix) bool { return !t.Prefix.IsValid() })
 	slices.SortFunc(taken, func(a, b ReservedPrefix) int { return cmp.Or(a.Prefix.Compare(b.Prefix), cmp.Compare(a.By, b.By)) })
@@ -375,7 +375,7 @@ func (s *model) conflictOf(n peerNetwork, taken []ReservedPrefix) string {
 // takeAliases accepts the translated IPs with a reachable address.
 func (s *model) takeAliases(in []TranslatedIP) {
 	gateways, nodes := s.unknownSources(), map[netip.Addr]Object{}
-	for _, m := range slices.Backward(s.members) { // backwards: the first node wins
+	for _, m := range slices.Backward(s.members) { // backwards, so that the first node wins
 		for _, a := range m.External {
 			nodes[a] = m.Of
 		}

@@ -194,7 +194,7 @@ func (n *nodePlan) nftSets(f datapath.Family) []datapath.Set {
 	}
 }
 
-// ofPeer reports whether the address is reached via a gateway: gateways forward to the address without a node between.
+// ofPeer reports whether the address is reached via a gateway: other gateways forward to the address without a node between.
 func (n *nodePlan) ofPeer(a netip.Addr) bool {
 	_, is := n.networkAt(a)
 	return is
@@ -267,10 +267,10 @@ func (n *nodePlan) chooseEndpoint(of netip.Addr, p ServicePort) netip.AddrPort {
 	return best
 }
 
-// strayChains drops packets with a peer's source and a path outside the fabric (anti-spoofing): packets of peers reach a node by the fabric only. The
-// chain runs before conntrack: spoofed packets cannot end connections. Packets between processes of the node are exempt. The remote gateway may have
-// an address in a peer's local CIDR, too, and only the destination after DNAT tells whether a datagram comes from the remote gateway. Therefore UDP
-// is checked after DNAT: a datagram never ends a connection, although a datagram may prolong a conntrack entry.
+// strayChains drops packets with a peer's source that arrive from outside the fabric (anti-spoofing): packets of peers reach a node by the fabric
+// only. The chain runs before conntrack, so that spoofed packets cannot end connections. Packets between processes of the node are exempt. The remote
+// gateway may have an address in a peer's local CIDR, too, and only the destination after DNAT tells whether a datagram comes from the remote
+// gateway. Therefore UDP is checked after DNAT: a datagram never ends a connection, although a datagram may prolong a conntrack entry.
 func strayChains() []datapath.Chain {
 	stray := rule{notFrom(names.FabricDevice), notFrom("lo"), lookupIn("peers", datapath.Source), notIn("beyond", datapath.Destination)}
 	return []datapath.Chain{
@@ -297,8 +297,8 @@ func aliasChains() []datapath.Chain {
 	}
 }
 
-// guardChains limits new connections of peers to pods and exposed destinations, before any NAT, because NAT rules are meant for different traffic.
-// Of a known Service only its ports are allowed.
+// guardChains limits new connections of peers to pods and exposed destinations, before any NAT, because NAT rules are meant for other traffic. Of a
+// known Service only its ports are allowed.
 func guardChains(services bool, pods []rule) []datapath.Chain {
 	fresh := []rule{
 		dropCounted(CounterFreshSource, notIn("peers", datapath.Source)),

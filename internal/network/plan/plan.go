@@ -77,7 +77,7 @@ type Tunnel struct {
 	Peer  PeerKey
 	// Active is the address of the active gateway pod; the zero value: none is active.
 	Active netip.Addr
-	// Standby are the addresses of the running replicas without the active one: standbys get everything but the routes.
+	// Standby are the addresses of the other running replicas. A standby gets everything but the routes.
 	Standby []netip.Addr
 	MTU     int // of the tunnel, in bytes; 0: names.DefaultMTU
 	// Asked is the MTU requested by the user; 0: none.
@@ -158,7 +158,7 @@ type ReservedPrefix struct {
 type Cluster struct {
 	Pods, Services, External []netip.Prefix // of this cluster
 	Peers                    []Peer
-	// Held are the prefixes reserved for networks of peers, including networks without a Configuration at present: no different use is allowed.
+	// Held are the prefixes reserved for networks of peers, including networks without a Configuration at present: no other use is allowed.
 	Held    []netip.Prefix
 	Tunnels []Tunnel
 	Members []ClusterNode
@@ -205,8 +205,8 @@ const (
 	CounterOuter = "outer_refused"
 	// CounterStray counts packets with the source of a peer that reach a node from outside the fabric (anti-spoofing).
 	CounterStray = "stray_refused"
-	// CounterFreshSource, -Local and -Elsewhere count new connections reaching a node by the fabric: with a source of no peer, to the node itself, or
-	// to a destination that is neither a pod nor exposed.
+	// CounterFreshSource, -Local and -Elsewhere count new connections reaching a node by the fabric: with a source that is no peer's, to the node
+	// itself, or to a destination that is neither a pod nor exposed.
 	CounterFreshSource    = "fresh_source_refused"
 	CounterFreshLocal     = "fresh_local_refused"
 	CounterFreshElsewhere = "fresh_elsewhere_refused"
@@ -225,7 +225,7 @@ const (
 	// CounterExitSource and -Destination count packets towards the tunnel with an unexposed source, or with a destination outside the peer.
 	CounterExitSource      = "exit_source_refused"
 	CounterExitDestination = "exit_destination_refused"
-	// CounterForward counts packets a gateway must not forward, CounterInput packets to the gateway itself.
+	// CounterForward counts packets that a gateway must not forward, CounterInput packets to the gateway itself.
 	CounterForward = "forward_refused"
 	CounterInput   = "input_refused"
 )

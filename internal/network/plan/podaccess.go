@@ -29,11 +29,11 @@ type LocalPod struct {
 	Addresses []netip.Addr
 	// Consumer is the cluster ID of the consumer in whose remote namespace the pod is; empty for other pods.
 	Consumer string
-	// Unknown is set while the namespace of the pod is not known, and may be a remote namespace: the pod counts as a pod of any consumer.
+	// Unknown is set while the namespace of the pod is not known, which may be a remote namespace: the pod counts as a pod of any consumer.
 	Unknown bool
 	// Reachable pods are reached by all peers.
 	Reachable bool
-	// APIServer is set for pods with a token of this cluster: these pods reach the API server of the cluster.
+	// APIServer is set for pods with a token of this cluster, which reach its API server.
 	APIServer bool
 }
 
@@ -158,7 +158,7 @@ func (n *nodePlan) addIsolation(t *datapath.Table, f datapath.Family) {
 	)
 }
 
-// apiServerSet returns the cluster IPs and endpoints of the API server, and of the API server proxy of peers.
+// apiServerSet returns the cluster IPs and endpoints of the API server, and of the proxy through which peers reach the API server.
 func (n *nodePlan) apiServerSet(f datapath.Family) datapath.Set {
 	out := datapath.Set{Name: "api_server", Key: []datapath.Type{datapath.TypeAddress, datapath.TypeProtocol, datapath.TypePort}}
 	seen := map[string]bool{}

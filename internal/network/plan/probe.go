@@ -49,8 +49,8 @@ type ProbeResult struct {
 // ProbeMAC returns the MAC of the probe device of a node: the node forwards frames sent to it from names.EchoDevice like those of pods.
 func ProbeMAC() [6]byte { return probeMAC }
 
-// Probes returns the probes of a node with a state. A probe to the address of a peer's gateways and the reply cover the whole path. No further
-// address is fit for probes: a peer without a route to the address is not probed.
+// Probes returns the probes of a node with a state. A probe to the address of a peer's gateways and the reply cover the whole path. No other address
+// is fit for probes: a peer without a route to the address is not probed.
 func Probes(peers []Peer, state datapath.State) []Probe {
 	var out []Probe
 	for _, p := range peers {
@@ -72,8 +72,8 @@ func Probes(peers []Peer, state datapath.State) []Probe {
 }
 
 // addProbes adds the state for probing the gateways of peers along the path of pods: packets sent by the node itself are not forwarded, and do not
-// pass the forward hook, the place of drops. A veth pair makes the node forward the probes, with a source like a pod's, because CNIs let packets of
-// pods pass. Only the replies of the gateways to the source are routed to the veth: should a pod have the address, all its remaining traffic is
+// pass the forward hook, where drops happen. A veth pair makes the node forward the probes, with a source like a pod's, because CNIs let packets of
+// pods pass. Only the replies of the gateways to the source are routed to the veth: should a pod have the address, all its other traffic is
 // unaffected.
 func (n *nodePlan) addProbes(out *datapath.State, priority int) {
 	requested := map[datapath.Family]bool{}
@@ -115,8 +115,8 @@ func (n *nodePlan) farGateways(peers []Peer) []netip.Addr {
 	return addressSet(out)
 }
 
-// probeSource returns the source of a node's probes: an address of the pod CIDR, but not the first or last of a network, because hosts use these
-// addresses for different reasons.
+// probeSource returns the source of a node's probes: an address of the pod CIDR, but not the first or last of a network, which hosts have for other
+// reasons.
 func (n *nodePlan) probeSource(f datapath.Family) netip.Addr {
 	pods := ofFamily(n.pods, f)
 	if len(pods) == 0 {
