@@ -30,7 +30,7 @@ const (
 	reasonReplicas           = "ReplicasNotSupported"
 )
 
-// reportReady sets the condition of a gateway and returns its event. An internal error leaves the condition unchanged, and is retried.
+// reportReady sets the condition of a gateway and returns its event. An internal error leaves the condition unchanged, because the error is retried.
 func reportReady(conditions *[]metav1.Condition, generation int64, err error) []kube.Event {
 	c := metav1.Condition{Type: networkingv1beta1.ConditionGatewayReady, ObservedGeneration: generation}
 	err = offendingObject(kube.Problem(err))

@@ -47,7 +47,7 @@ func (s *configurations) showLocal(ctx context.Context, cfg *networkingv1beta1.C
 		return err // a watch reports what is granted
 	}
 	if published := cfg.Spec.Local; published != nil && local.APIServerProxyIP == "" && isIn(published.APIServerProxyIP, local.CIDR.External) {
-		local.APIServerProxyIP = published.APIServerProxyIP // the proxy has no address for a moment, or no longer: its next address may be seen after the next network
+		local.APIServerProxyIP = published.APIServerProxyIP // no address now: the next one may be seen after the next network
 	}
 	now := time.Now()
 	if delay := publicationDelay(cfg.Spec.Local, local, since, now); delay > 0 {

@@ -114,8 +114,8 @@ func splitNetworks(cfg *networkingv1beta1.Configuration, v remappedCIDR, current
 	return used, obsolete
 }
 
-// replaceNetworks deletes obsolete Networks. A successor first asks for the local prefix of the obsolete Network: local addresses in the prefix stay
-// the same.
+// replaceNetworks deletes obsolete Networks. A successor first asks for the local prefix of the obsolete Network, so that local addresses in the
+// prefix stay the same.
 func (s *configurations) replaceNetworks(ctx context.Context, cfg *networkingv1beta1.Configuration, v remappedCIDR, current []ipamv1alpha1.Network, obsolete []*ipamv1alpha1.Network) error {
 	for remote, local := range inheritPrefixes(v.remote, current, obsolete) {
 		if _, err := s.ensureNetwork(ctx, cfg, v.kind, remote, local); err != nil && !isReported(err) {

@@ -202,7 +202,7 @@ func (s *wireguards[T]) clientFor(obj client.Object) client.Client {
 	return s.client
 }
 
-// goneAfter is how long after its end time a pod counts as gone. The node of a gone pod is dead, or cut off.
+// goneAfter is how long after the deletion timestamp a pod counts as gone. The node of a gone pod is dead, or cut off.
 const goneAfter = time.Minute
 
 // runningPods returns the pods of a gateway that run, sorted by name.

@@ -141,7 +141,7 @@ func (c *compiler) newNAT(kind expr.NATType) *expr.NAT {
 	return &expr.NAT{Type: kind, Family: uint32(protocolFamily(c.family)), RegAddrMin: firstRegister}
 }
 
-// compileNAT translates to one address, or to a prefix and keeps the host bits.
+// compileNAT translates to one address, or to a prefix with the host bits kept.
 func (c *compiler) compileNAT(kind expr.NATType, to netip.Prefix) error {
 	if !to.IsValid() || datapath.FamilyOf(to.Addr()) != c.family {
 		return fmt.Errorf("%s is not of the table's family", to)

@@ -93,8 +93,8 @@ func (s *model) allowedSourceSets(of []allowedSource) (same, other datapath.Set)
 }
 
 // outerChains returns the chains for the outer packets of the fabric: untracked, hence without NAT, and dropped unless allowed by the anti-spoofing
-// sets or by the rules of more. Packets lose the marks of the inner and the outer packet, because the outer mark has a different meaning: Cilium
-// marks a packet of a pod with the identity of the pod, in this case the gateway, and would take the mark for the identity of the inner source.
+// sets or by the rules of more. Packets lose the mark of the inner packet, and the mark of the outer packet, which has another meaning: Cilium marks
+// a packet of a pod with the identity of the pod, in this case the gateway, and would take the mark for the identity of the inner source.
 func (s *model) outerChains(more ...rule) []datapath.Chain {
 	unmarked := datapath.SetNumber{Field: datapath.Mark, Number: 0}
 	rules := append(more,

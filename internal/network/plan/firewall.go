@@ -17,8 +17,8 @@ import (
 	"liqo.io/liqo/internal/prefix"
 )
 
-// FirewallOf converts a FirewallConfiguration into a table for IPv4, for IPv6, or both for INET. Unsupported parts are left out with a Problem. All
-// parts a kernel would refuse are detected in advance, because the kernel would refuse the whole transaction.
+// FirewallOf converts a FirewallConfiguration into a table for IPv4, for IPv6, or both for INET. Unsupported parts are left out with a Problem. Parts
+// that a kernel would refuse are detected here, because the kernel would refuse the whole transaction.
 func FirewallOf(c *networkingv1beta1.FirewallConfiguration) (Firewall, []Problem) {
 	w := firewallBuilder{Firewall: Firewall{Of: Object{"FirewallConfiguration", c.Namespace, c.Name}, Since: c.CreationTimestamp.Time}}
 	table := &c.Spec.Table

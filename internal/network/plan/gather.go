@@ -86,7 +86,7 @@ func MemberOf(n *networkingv1beta1.InternalNode) (ClusterNode, []Problem) {
 	return out, r.problems
 }
 
-// AliasOf converts an IP; false while the IP has no address, or if the IP must not be translated.
+// AliasOf converts an IP; it returns false while the IP has no address, or if the IP must not be translated.
 func AliasOf(ip *ipamv1alpha1.IP) (TranslatedIP, bool, []Problem) {
 	r := objectReader{of: Object{"IP", ip.Namespace, ip.Name}, reason: ReasonUnusableAddress}
 	out := TranslatedIP{Of: r.of, Since: ip.CreationTimestamp.Time, Masquerade: ip.Spec.Masquerade != nil && *ip.Spec.Masquerade}

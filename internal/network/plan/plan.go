@@ -222,7 +222,7 @@ const (
 	// to peers.
 	CounterPeerSource      = "peer_source_refused"
 	CounterPeerDestination = "peer_destination_refused"
-	// CounterExitSource and -Destination count packets towards the tunnel with an unexposed source, or with a destination outside the peer.
+	// CounterExitSource and -Destination count packets towards the tunnel with an unexposed source, or with a destination that is not the peer's.
 	CounterExitSource      = "exit_source_refused"
 	CounterExitDestination = "exit_destination_refused"
 	// CounterForward counts packets that a gateway must not forward, CounterInput packets to the gateway itself.
