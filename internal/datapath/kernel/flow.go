@@ -42,9 +42,8 @@ func (k *Kernel) Settle() error {
 	return nil
 }
 
-// Forget flushes the conntrack entries with any of the four addresses, of the original or the reply direction, in the prefixes. An entry keeps its
-// NAT for its lifetime; after the flush the next packet of either direction creates a new entry under the current rules. Forget returns the number of
-// deleted entries.
+// Forget flushes the conntrack entries with a source, or a destination before or after DNAT, in the prefixes. An entry keeps its NAT for its lifetime;
+// after the flush the next packet of either direction creates a new entry under the current rules. Forget returns the number of deleted entries.
 func (k *Kernel) Forget(prefixes ...netip.Prefix) (int, error) {
 	h, err := netlink.NewHandleAt(k.ns, unix.NETLINK_NETFILTER)
 	if err != nil {
@@ -86,9 +85,11 @@ func prefixesOfFamily(family netlink.InetFamily, all []netip.Prefix) prefixes {
 	return slices.DeleteFunc(slices.Clone(all), func(p netip.Prefix) bool { return p.Addr().Is4() != (family == unix.AF_INET) })
 }
 
-// MatchConntrackFlow reports whether an address of the conntrack entry is in one of the prefixes.
+// MatchConntrackFlow reports whether an address that NAT rules match is in one of the prefixes: the source, or the destination before or after DNAT. The
+// source after SNAT is only a result. On a control-plane node the result is the external address of the node for connections of the host to the API
+// server, because kube-proxy masquerades by an address of the loopback device. Without such a connection, an agent would miss the next changes.
 func (p prefixes) MatchConntrackFlow(f *netlink.ConntrackFlow) bool {
-	for _, ip := range []net.IP{f.Forward.SrcIP, f.Forward.DstIP, f.Reverse.SrcIP, f.Reverse.DstIP} {
+	for _, ip := range []net.IP{f.Forward.SrcIP, f.Forward.DstIP, f.Reverse.SrcIP} {
 		addr, _ := netip.AddrFromSlice(ip)
 		if addr = addr.Unmap(); slices.ContainsFunc(p, func(one netip.Prefix) bool { return one.Contains(addr) }) {
 			return true
