@@ -36,7 +36,7 @@ func next(t *testing.T, n corev1.Node, host int) {
 	t.Helper()
 	after(t, n, host)
 	script := fmt.Sprintf(`[ -S /run/cilium/cilium.sock ] || exit 0
-reserved=$(mktemp /run/cilium/reserved-XXXXXX)
+reserved=$(mktemp -p /run/cilium --suffix .reserved)
 for part in 1-%[1]d %[2]d-254; do %[3]s -o /dev/null -w '%%{http_code} %%{url_effective}\n' -X POST "http://cilium/v1/ipam/%[4]s[$part]?pool=default"; done |
 	sed -n 's/^200 \(.*\)/url = "\1"\noutput = "\/dev\/null"/p' > $reserved
 (for _ in $(seq 600); do [ -e $reserved ] || exit; %[3]s http://cilium/v1/endpoint | grep -q '"ipv4":"%[5]s"' && break; sleep 0.1; done
@@ -53,7 +53,7 @@ const releaseReserved = `mv $reserved $reserved.going && ` + ciliumAPI + ` -X DE
 // release gives back what next has reserved on a node, whether or not a pod got its address.
 func release(t *testing.T, n corev1.Node) {
 	t.Helper()
-	script := `for reserved in /run/cilium/reserved-??????; do [ ! -e $reserved ] || { ` + releaseReserved + `; }; done`
+	script := `for reserved in /run/cilium/*.reserved; do [ ! -e $reserved ] || { ` + releaseReserved + `; }; done`
 	if err := story.Playground("exec", n.Name, "sh", "-c", script); err != nil {
 		t.Fatal(err)
 	}
