@@ -194,7 +194,7 @@ func (l *identityLab) followedAt(t *testing.T, identity *authv1beta1.Identity, c
 
 func TestIdentityUpdateDamped(t *testing.T) {
 	const interval = 5 * time.Second
-	l := newPatientIdentityLab(t, interval)
+	l := startIdentityLab(t, IdentityOptions{FollowInterval: interval})
 	identity := l.controlPlane(t, "controlplane", l.signed(t, -2*time.Hour, time.Hour))
 	renew := l.renew(t, identity)
 	l.offer(t, renew, func(p *authv1beta1.AuthParams) { *p = *identity.Spec.AuthParams.DeepCopy() }) // what it says already

@@ -77,7 +77,7 @@ func SetupIdentity(mgr ctrl.Manager, o IdentityOptions) error {
 		WatchesRawSource(secrets.Source(toOwner)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(i.inNamespace), builder.WithPredicates(kube.NamespaceChanged))
 	if o.Networking {
-		b.Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(i.withProxyAt), proxyMoved)
+		b.Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(i.requestsForProvider), proxyMoved)
 	}
 	return c.Complete(b)
 }

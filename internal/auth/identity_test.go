@@ -57,17 +57,18 @@ type identityLab struct {
 
 func newIdentityLab(t *testing.T) *identityLab {
 	t.Helper()
-	return newPatientIdentityLab(t, time.Nanosecond)
+	return startIdentityLab(t, IdentityOptions{FollowInterval: time.Nanosecond, Networking: true})
 }
 
-// newPatientIdentityLab follows providers so often at most.
-func newPatientIdentityLab(t *testing.T, interval time.Duration) *identityLab {
+// startIdentityLab starts the controllers with these options, to which it adds those of the lab.
+func startIdentityLab(t *testing.T, options IdentityOptions) *identityLab {
 	t.Helper()
 	l := &identityLab{c: cluster(t), peer: testkit.UniqueID()}
 	l.liqo = liqoNamespace(t, l.c)
 	l.ns = tenantNamespace(t, l.c, l.peer)
+	options.AllowLoopbackPeers, options.ClusterID, options.LiqoNamespace = true, "rome", l.liqo
 	run(t, l.c, func(mgr ctrl.Manager) error {
-		return errors.Join(SetupKeys(mgr, KeysOptions{LiqoNamespace: l.liqo}), SetupIdentity(mgr, IdentityOptions{AllowLoopbackPeers: true, ClusterID: "rome", LiqoNamespace: l.liqo, FollowInterval: interval, Networking: true}))
+		return errors.Join(SetupKeys(mgr, KeysOptions{LiqoNamespace: l.liqo}), SetupIdentity(mgr, options))
 	})
 	l.private, l.cert = certified(t, keyPair(t, l.c, l.liqo, names.PeerKeysSecret(l.peer)))
 	l.ownKey, l.ownCert = certified(t, keyPair(t, l.c, l.liqo, names.KeysSecret))
@@ -137,25 +138,38 @@ func TestIdentityKubeconfig(t *testing.T) {
 	testkit.WantEvent(t, l.c, slice, "KubeconfigEnsured", secret.Name)
 
 	t.Run("that follows its certificate", func(t *testing.T) {
-		_, renewed := certified(t, keyPair(t, l.c, l.liqo, names.PeerKeysSecret(l.peer)))
-		testkit.Update(t, l.c.Client, slice, func(i *authv1beta1.Identity) { i.Spec.AuthParams.SignedCRT = renewed })
-		testkit.Eventually(t, patient, func() error {
-			if !cmp.Equal(parse(t, l.kubeconfig(t, slice)).Certificate, renewed) {
-				return errors.New("it is the old certificate")
-			}
-			return nil
-		})
+		l.renewCertificate(t, slice)
 	})
 	t.Run("that is made again", func(t *testing.T) {
-		if err := l.c.Client.Delete(t.Context(), secret); err != nil {
-			t.Fatal(err)
+		l.deleteKubeconfig(t, slice)
+	})
+}
+
+// renewCertificate gives an Identity of a slice another certificate, and waits until the kubeconfig has it.
+func (l *identityLab) renewCertificate(t *testing.T, slice *authv1beta1.Identity) {
+	t.Helper()
+	_, renewed := certified(t, keyPair(t, l.c, l.liqo, names.PeerKeysSecret(l.peer)))
+	testkit.Update(t, l.c.Client, slice, func(i *authv1beta1.Identity) { i.Spec.AuthParams.SignedCRT = renewed })
+	testkit.Eventually(t, patient, func() error {
+		if !bytes.Equal(parse(t, l.kubeconfig(t, slice)).Certificate, renewed) {
+			return errors.New("the kubeconfig has the old certificate")
 		}
-		testkit.Eventually(t, patient, func() error {
-			if l.kubeconfig(t, slice).UID == secret.UID {
-				return errors.New("it is still the same")
-			}
-			return nil
-		})
+		return nil
+	})
+}
+
+// deleteKubeconfig deletes the kubeconfig of an Identity, and waits for another one.
+func (l *identityLab) deleteKubeconfig(t *testing.T, identity *authv1beta1.Identity) {
+	t.Helper()
+	deleted := l.kubeconfig(t, identity)
+	if err := l.c.Client.Delete(t.Context(), deleted); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, patient, func() error {
+		if l.kubeconfig(t, identity).UID == deleted.UID {
+			return errors.New("the kubeconfig is still the same")
+		}
+		return nil
 	})
 }
 

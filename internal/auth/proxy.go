@@ -124,8 +124,8 @@ var proxyMoved = builder.WithPredicates(predicate.Funcs{UpdateFunc: func(ev even
 	return peer.NetworksChanged(before, after) || proxyIPOf(before) != proxyIPOf(after)
 }})
 
-// withProxyAt returns requests for the Identities that reach the peer of a Configuration by a proxy.
-func (i *identities) withProxyAt(ctx context.Context, cfg client.Object) []reconcile.Request {
+// requestsForProvider returns requests for the Identities that reach the peer of a Configuration by a proxy.
+func (i *identities) requestsForProvider(ctx context.Context, cfg client.Object) []reconcile.Request {
 	id := liqov1beta1.ClusterID(cfg.GetLabels()[names.RemoteClusterID])
 	return kube.Requests(ctx, i.client, &authv1beta1.IdentityList{}, func(identity *authv1beta1.Identity) bool {
 		return identity.Spec.ClusterID == id && identity.Spec.AuthParams.ProxyURL != nil

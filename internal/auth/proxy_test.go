@@ -4,8 +4,6 @@
 package auth
 
 import (
-	"bytes"
-	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -13,7 +11,6 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
-	ctrl "sigs.k8s.io/controller-runtime"
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	authv1beta1 "liqo.io/liqo/api/authentication/v1beta1"
@@ -100,25 +97,9 @@ func TestIdentityTunnelProxy(t *testing.T) {
 
 	// Nothing is mapped for now, and a kubeconfig is made again.
 	testkit.UpdateStatus(t, l.c.Client, cfg, func(cfg *networkingv1beta1.Configuration) { cfg.Status.Conditions, cfg.Status.Remote = nil, nil })
-	_, renewed := certified(t, keyPair(t, l.c, l.liqo, names.PeerKeysSecret(l.peer)))
-	testkit.Update(t, l.c.Client, slice, func(i *authv1beta1.Identity) { i.Spec.AuthParams.SignedCRT = renewed })
-	testkit.Eventually(t, patient, func() error {
-		if !bytes.Equal(parse(t, l.kubeconfig(t, slice)).Certificate, renewed) {
-			return errors.New("it has the old certificate")
-		}
-		return nil
-	})
+	l.renewCertificate(t, slice)
 	wait(slice, true, moved)
-	secret := l.kubeconfig(t, slice)
-	if err := l.c.Client.Delete(t.Context(), secret); err != nil {
-		t.Fatal(err)
-	}
-	testkit.Eventually(t, patient, func() error {
-		if l.kubeconfig(t, slice).UID == secret.UID {
-			return errors.New("it is still the same")
-		}
-		return nil
-	})
+	l.deleteKubeconfig(t, slice)
 	wait(slice, true, moved)
 
 	// The address alone is another one.
@@ -132,20 +113,14 @@ func TestIdentityTunnelProxy(t *testing.T) {
 
 // Without networking the proxy stays as it was.
 func TestIdentityTunnelProxyWithoutNetworking(t *testing.T) {
-	c := cluster(t)
-	l := &identityLab{c: c, peer: testkit.UniqueID()}
-	l.liqo, l.ns = liqoNamespace(t, c), tenantNamespace(t, c, l.peer)
-	run(t, c, func(mgr ctrl.Manager) error {
-		return errors.Join(SetupKeys(mgr, KeysOptions{LiqoNamespace: l.liqo}), SetupIdentity(mgr, IdentityOptions{AllowLoopbackPeers: true, ClusterID: "rome", LiqoNamespace: l.liqo}))
-	})
-	l.private, l.cert = certified(t, keyPair(t, c, l.liqo, names.PeerKeysSecret(l.peer)))
+	l := startIdentityLab(t, IdentityOptions{})
 	known := l.identity("known", authv1beta1.ResourceSliceIdentityType, nil) // has no kubeconfig, but a status of earlier
 	known.Spec.AuthParams.ProxyURL = new("http://10.71.0.9:8118")
-	testkit.Create(t, c.Client, known)
-	testkit.UpdateStatus(t, c.Client, known, func(i *authv1beta1.Identity) {
+	testkit.Create(t, l.c.Client, known)
+	testkit.UpdateStatus(t, l.c.Client, known, func(i *authv1beta1.Identity) {
 		i.Status.TunnelProxy = &authv1beta1.TunnelProxy{ConfiguredURL: "http://10.71.0.9:8118", URL: "http://10.42.0.9:8118"}
 	})
-	testkit.Update(t, c.Client, known, func(i *authv1beta1.Identity) {
+	testkit.Update(t, l.c.Client, known, func(i *authv1beta1.Identity) {
 		i.Spec.AuthParams.CA, i.Spec.AuthParams.SignedCRT = l.cert, l.cert
 	})
 	if got := parse(t, l.kubeconfig(t, known)).ProxyURL; got != "http://10.42.0.9:8118" {

@@ -58,9 +58,9 @@ func SetupConfigurations(mgr ctrl.Manager, o ConfigurationOptions) error {
 	return c.Complete(c.Builder().
 		Owns(&ipamv1alpha1.Network{}).
 		Owns(&ipamv1alpha1.IP{}).
-		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.seeingOurs)).
+		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.requestsForOwn)).
 		Watches(&ipamv1alpha1.Network{}, handler.EnqueueRequestsFromMapFunc(s.requestsForOthers)).
-		Watches(&ipamv1alpha1.IP{}, handler.EnqueueRequestsFromMapFunc(s.seeingProxy)).
+		Watches(&ipamv1alpha1.IP{}, handler.EnqueueRequestsFromMapFunc(s.requestsForProxy)).
 		Watches(&networkingv1beta1.Configuration{}, handler.EnqueueRequestsFromMapFunc(s.requestsForOthers)).
 		Watches(&corev1.Namespace{}, handler.EnqueueRequestsFromMapFunc(s.requestsForOthers), builder.WithPredicates(kube.NamespaceChanged)))
 }
@@ -73,8 +73,8 @@ type configurations struct {
 	followed, held map[types.UID]time.Time
 }
 
-// seeingOurs are all Configurations, when a network of this cluster changes.
-func (s *configurations) seeingOurs(ctx context.Context, n client.Object) []reconcile.Request {
+// requestsForOwn are all Configurations, when a network of this cluster changes.
+func (s *configurations) requestsForOwn(ctx context.Context, n client.Object) []reconcile.Request {
 	if n.GetNamespace() != s.installation || n.GetLabels()[names.NetworkType] == "" {
 		return nil
 	}

@@ -27,8 +27,8 @@ const localViewFieldManager = "liqo-configuration-local"
 // no address in the new CIDR.
 const proxyPatience = time.Minute
 
-// seeingProxy returns requests for all Configurations when the IP of the API server proxy changes.
-func (s *configurations) seeingProxy(ctx context.Context, ip client.Object) []reconcile.Request {
+// requestsForProxy returns requests for all Configurations when the IP of the API server proxy changes.
+func (s *configurations) requestsForProxy(ctx context.Context, ip client.Object) []reconcile.Request {
 	if ip.GetNamespace() != s.installation || ip.GetName() != names.APIServerProxyIP {
 		return nil
 	}

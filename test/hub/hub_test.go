@@ -358,14 +358,8 @@ func gatewayFails(t *testing.T) {
 			t.Fatal(err)
 		}
 		since := time.Now()
-		processes, err := traffic.Processes(active.UID)
-		if err != nil {
+		if err := traffic.Signal(active.UID, syscall.SIGKILL); err != nil {
 			t.Fatal(err)
-		}
-		for _, pid := range processes {
-			if err := syscall.Kill(pid, syscall.SIGKILL); err != nil && !errors.Is(err, syscall.ESRCH) {
-				t.Fatal(err)
-			}
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
@@ -383,21 +377,16 @@ func gatewayFails(t *testing.T) {
 // endOf returns where the pod in a leaf is, as the other leaf sees it.
 func endOf(t *testing.T, leaf, other place) traffic.Endpoint {
 	t.Helper()
-	pod := &corev1.Pod{}
-	if err := leaf.Client.Get(t.Context(), client.ObjectKey{Namespace: leaf.namespace, Name: leaf.pod}, pod); err != nil {
+	out, err := traffic.LocatePod(t.Context(), leaf.Cluster, client.ObjectKey{Namespace: leaf.namespace, Name: leaf.pod})
+	if err != nil {
 		t.Fatal(err)
 	}
 	seen, err := endpoint(other, leaf.pod)
 	if err != nil {
 		t.Fatal(err)
 	}
-	pids, err := traffic.Processes(pod.UID)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return traffic.Endpoint{
-		File: fmt.Sprintf("/proc/%d/ns/net", pids[0]), Node: pod.Spec.NodeName, Own: netip.MustParseAddr(pod.Status.PodIP), Seen: netip.MustParseAddr(seen),
-	}
+	out.Seen = netip.MustParseAddr(seen)
+	return out
 }
 
 // activeReplica waits until the hub's gateway to a leaf has all replicas, one of them active and the others standbys, and returns that.

@@ -187,14 +187,8 @@ func TestGatewayFailover(t *testing.T) {
 // signal sends a signal to the processes of a pod.
 func signal(t *testing.T, pod corev1.Pod, what syscall.Signal) {
 	t.Helper()
-	all, err := traffic.Processes(pod.UID)
-	if err != nil {
+	if err := traffic.Signal(pod.UID, what); err != nil {
 		t.Fatal(err)
-	}
-	for _, pid := range all {
-		if err := syscall.Kill(pid, what); err != nil && !errors.Is(err, syscall.ESRCH) {
-			t.Fatal(err)
-		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/vishvananda/netns"
@@ -96,6 +97,30 @@ func (p *Endpoint) locate(ctx context.Context, c *clusters.Cluster, pod *corev1.
 		p.File = fmt.Sprintf("/proc/%d/ns/net", pids[0])
 	}
 	return err
+}
+
+// LocatePod returns where a running pod is.
+func LocatePod(ctx context.Context, c *clusters.Cluster, key client.ObjectKey) (Endpoint, error) {
+	pod := &corev1.Pod{}
+	pod.Namespace, pod.Name = key.Namespace, key.Name
+	var p Endpoint
+	err := p.locate(ctx, c, pod)
+	p.Node = pod.Spec.NodeName
+	return p, err
+}
+
+// Signal sends a signal to the processes of a pod.
+func Signal(uid types.UID, what syscall.Signal) error {
+	all, err := Processes(uid)
+	if err != nil {
+		return err
+	}
+	for _, pid := range all {
+		if err := syscall.Kill(pid, what); err != nil && !errors.Is(err, syscall.ESRCH) {
+			return fmt.Errorf("sending a signal to the process %d of a pod: %w", pid, err)
+		}
+	}
+	return nil
 }
 
 // Processes returns the processes of a pod.
