@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -171,31 +170,6 @@ func withToken(t *testing.T, c *testkit.ControlPlane, namespace, account string)
 	return cfg
 }
 
-// connectProxy is an HTTP proxy that serves CONNECT, and counts it.
-func connectProxy(t *testing.T) (proxyURL string, requests *atomic.Int32) {
-	t.Helper()
-	requests = &atomic.Int32{}
-	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		requests.Add(1)
-		back, err := net.Dial("tcp", req.Host)
-		if err != nil {
-			http.Error(w, err.Error(), http.StatusBadGateway)
-			return
-		}
-		defer back.Close()
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			return
-		}
-		defer conn.Close()
-		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
-		go func() { _, _ = io.Copy(back, conn) }()
-		_, _ = io.Copy(conn, back)
-	}))
-	t.Cleanup(server.Close)
-	return server.URL, requests
-}
-
 // A proxy that moved, as one in a tunnel does, is a way to the same server: watches go on by the new one.
 func TestSwapProxy(t *testing.T) {
 	c := testkit.Cluster(t)
@@ -215,14 +189,14 @@ func TestSwapProxy(t *testing.T) {
 		}
 		return encoded
 	}
-	before, requestsBefore := connectProxy(t)
-	after, requestsAfter := connectProxy(t)
+	before, requestsBefore := testkit.ConnectProxy(t)
+	after, requestsAfter := testkit.ConnectProxy(t)
 	conn, err := multicluster.NewConn(through(before), multicluster.AllowLoopback(true))
 	if err != nil {
 		t.Fatal(err)
 	}
 	w := watchConfigMaps(t, conn.Config(), ns)
-	if requestsBefore.Load() == 0 {
+	if len(requestsBefore()) == 0 {
 		t.Error("the first proxy is not used")
 	}
 	if err := conn.Swap(through("http://169.254.169.254:80")); err == nil || errors.Is(err, multicluster.ErrOtherServer) {
@@ -232,14 +206,14 @@ func TestSwapProxy(t *testing.T) {
 		t.Fatal(err)
 	}
 	ended(t, w)
-	last := requestsBefore.Load()
+	last := len(requestsBefore())
 	for name, cfg := range map[string]*rest.Config{"requests": conn.Config(), "streams": conn.StreamConfig()} {
-		requests := requestsAfter.Load()
+		requests := len(requestsAfter())
 		if got := whoami(t, cfg); got != "proxied" {
 			t.Errorf("%s: connected as %s", name, got)
 		}
-		if requestsAfter.Load() == requests || requestsBefore.Load() != last {
-			t.Errorf("%s: %d connections by the new proxy, %d by the old one", name, requestsAfter.Load()-requests, requestsBefore.Load()-last)
+		if len(requestsAfter()) == requests || len(requestsBefore()) != last {
+			t.Errorf("%s: %d connections by the new proxy, %d by the old one", name, len(requestsAfter())-requests, len(requestsBefore())-last)
 		}
 	}
 }
@@ -252,7 +226,7 @@ func TestSwapProxyWhileDialling(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	after, requests := connectProxy(t)
+	after, requests := testkit.ConnectProxy(t)
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -288,8 +262,8 @@ func TestSwapProxyWhileDialling(t *testing.T) {
 		former.Close()
 		t.Error("the former proxy is connected")
 	}
-	if got := whoami(t, conn.Config()); got != "dialling" || requests.Load() == 0 {
-		t.Errorf("connected as %q, %d times by the next proxy", got, requests.Load())
+	if got := whoami(t, conn.Config()); got != "dialling" || len(requests()) == 0 {
+		t.Errorf("connected as %q, %d times by the next proxy", got, len(requests()))
 	}
 }
 

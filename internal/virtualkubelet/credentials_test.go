@@ -8,12 +8,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
-	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -79,30 +77,8 @@ func TestKubeconfigOfAnotherServer(t *testing.T) {
 }
 
 func TestKubeconfigProxy(t *testing.T) {
-	var mu sync.Mutex
-	var requested []string
-	proxy := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
-		mu.Lock()
-		requested = append(requested, fmt.Sprintf("%s %s %s", req.Method, req.Host, req.Header.Get("Proxy-Authorization")))
-		mu.Unlock()
-		back, err := net.Dial("tcp", req.Host)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer back.Close()
-		conn, _, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		defer conn.Close()
-		_, _ = io.WriteString(conn, "HTTP/1.1 200 OK\r\n\r\n")
-		go func() { _, _ = io.Copy(back, conn) }()
-		_, _ = io.Copy(conn, back)
-	}))
-	defer proxy.Close()
-	via, err := url.Parse(proxy.URL)
+	proxy, requested := testkit.ConnectProxy(t)
+	via, err := url.Parse(proxy)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -132,9 +108,7 @@ func TestKubeconfigProxy(t *testing.T) {
 		}
 	}
 	want := "CONNECT " + up.base.Host + " Basic dXNlcjp3b3Jk"
-	mu.Lock()
-	defer mu.Unlock()
-	if diff := cmp.Diff([]string{want, want}, requested); diff != "" {
+	if diff := cmp.Diff([]string{want, want}, requested()); diff != "" {
 		t.Errorf("the proxy was asked (-want +got):\n%s", diff)
 	}
 }
