@@ -262,7 +262,9 @@ func (s *wireguards[T]) reportReplicas(ctx context.Context, w *wireguard, pods [
 		})
 	}
 	if held = isHeld(); !held && *w.inner != nil { // the cache may not have the next holder yet
-		if err := s.keys.live.Get(ctx, client.ObjectKeyFromObject(&lease), &lease); err != nil {
+		key := client.ObjectKeyFromObject(&lease)
+		lease = coordinationv1.Lease{} // absent fields would keep their values
+		if err := s.keys.live.Get(ctx, key, &lease); err != nil {
 			return false, client.IgnoreNotFound(err)
 		}
 		held = isHeld()
