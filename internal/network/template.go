@@ -35,6 +35,10 @@ type TemplateValues struct {
 	SecretName string
 }
 
+// HandoverSeconds returns how long the last pod of a gateway stays beside the next pod. v0.1.0 has no such variable, and leaves a gateway as it is
+// when its template has one: during an upgrade, a controller-manager of v0.1.0 would end the last pod before the start of the next.
+func (TemplateValues) HandoverSeconds() int { return handoverSeconds }
+
 // Render returns the object described by a template. spec is a pointer to the Go type of the object's spec, nil if unknown: values are converted to
 // the types of its fields, and an unknown field is an error. Without a type, whole numbers in base 10 become numbers, except names, labels,
 // annotations and selectors.
