@@ -225,12 +225,12 @@ func (d *deauthentication) dropKubeconfigs(ctx context.Context) error {
 	return nil
 }
 
-// dropCertificates deletes the certificate requests of the deleted Tenants, which would expire some time later.
+// dropCertificates deletes the certificates issued for the deleted Tenants. The garbage collector would delete them some time later.
 func (d *deauthentication) dropCertificates(ctx context.Context) error {
 	var all corev1.SecretList
 	err := d.provider.Kube.List(ctx, &all, client.InNamespace(d.provider.Namespace), client.MatchingLabels{names.RemoteClusterID: d.consumer.ID})
 	if apierrors.IsForbidden(err) {
-		return nil // a peering user lacks the permission: the requests expire
+		return nil // a peering user lacks the permission: the garbage collector deletes them
 	}
 	if err != nil {
 		return fmt.Errorf("looking for certificates: %w", err)

@@ -23,9 +23,9 @@ const (
 	podInterval = 500 * time.Millisecond
 	// unfinishedLimit keeps a slow machine from falling behind.
 	unfinishedLimit = 15
-	// gapLimit is the longest time without an answer through the tunnel while gateways are replaced by this release, and gapLimitBefore while a
-	// cluster is upgraded from the release before, or rolled back: the controller-manager of v0.1.0 may get the next template of gateways before its
-	// successor runs, and ends the last pod before the start of the next one. The fabric of v0.1.0 loses its connection to an API server on its node.
+	// gapLimit is the longest time without an answer through the tunnel while a cluster is upgraded or a gateway is replaced, and gapLimitBefore
+	// while a cluster is rolled back to the release before: the controller-manager of v0.1.0 ends the last pod of a gateway before the start of the
+	// next one, and its fabric loses its connection to an API server on its node.
 	gapLimit, gapLimitBefore = time.Second, 20 * time.Second
 )
 
@@ -53,18 +53,26 @@ func TestUpgradeUnderLoad(t *testing.T) {
 	for _, step := range []struct {
 		what  string
 		limit time.Duration
+		of    *clusters.Cluster // whose gateway is another one then
 		do    func(*testing.T)
 	}{
-		{"the consumer is upgraded", gapLimitBefore, func(t *testing.T) { installInOrder(t, a, "", "--set", "webhook.mutatingAdmissionPolicy=auto") }},
-		{"the provider is upgraded", gapLimitBefore, func(t *testing.T) { installInOrder(t, b, "", "--set", "webhook.mutatingAdmissionPolicy=auto") }},
-		{"the gateway of the consumer is replaced", gapLimit, func(t *testing.T) { replaceGateway(t, a, "wggatewayclienttemplate", "wireguard-client") }},
-		{"the gateway of the provider is replaced", gapLimit, func(t *testing.T) { replaceGateway(t, b, "wggatewayservertemplate", "wireguard-server") }},
-		{"the provider is rolled back", gapLimitBefore, func(t *testing.T) { installInOrder(t, b, before) }},
-		{"the consumer is rolled back", gapLimitBefore, func(t *testing.T) { installInOrder(t, a, before) }},
+		{"the consumer is upgraded", gapLimit, a, func(t *testing.T) { installInOrder(t, a, "", "--set", "webhook.mutatingAdmissionPolicy=auto") }},
+		{"the provider is upgraded", gapLimit, b, func(t *testing.T) { installInOrder(t, b, "", "--set", "webhook.mutatingAdmissionPolicy=auto") }},
+		{"the gateway of the consumer is replaced", gapLimit, a, func(t *testing.T) { changeTemplate(t, a, "wggatewayclienttemplate", "wireguard-client") }},
+		{"the gateway of the provider is replaced", gapLimit, b, func(t *testing.T) { changeTemplate(t, b, "wggatewayservertemplate", "wireguard-server") }},
+		{"the provider is rolled back", gapLimitBefore, b, func(t *testing.T) { installInOrder(t, b, before) }},
+		{"the consumer is rolled back", gapLimitBefore, a, func(t *testing.T) { installInOrder(t, a, before) }},
 	} {
+		last := gatewayPods(t, step.of)
 		start := time.Now()
 		step.do(t)
 		installed := time.Since(start)
+		story.Eventually(t, "another pod of the gateway in "+step.of.ID, 2*time.Minute, func(context.Context) error {
+			if now := gatewayPods(t, step.of); now == last || len(strings.Fields(now)) != 1 {
+				return fmt.Errorf("the pods are %q", now)
+			}
+			return nil
+		})
 		story.Eventually(t, "the peering to be well after "+step.what, 3*time.Minute, func(context.Context) error {
 			for _, c := range []*clusters.Cluster{a, b} {
 				if out, err := c.Liqoctl("info", "peer", "--exit-code"); err != nil {
@@ -99,25 +107,20 @@ func installInOrder(t *testing.T, c *clusters.Cluster, liqoctl string, args ...s
 	checkOrder(t, c, start)
 }
 
-// replaceGateway changes the template of gateways, as an upgrade does, and waits until the only pod of the gateway is another one.
-func replaceGateway(t *testing.T, c *clusters.Cluster, kind, template string) {
+// changeTemplate changes the template of gateways, as an upgrade does.
+func changeTemplate(t *testing.T, c *clusters.Cluster, kind, template string) {
 	t.Helper()
-	pods := func() (string, error) {
-		return c.Kubectl("", "get", "pods", "-A", "-l", "networking.liqo.io/component=gateway", "-o", "jsonpath={.items[*].metadata.name}")
-	}
-	last, err := pods()
+	patch := `{"spec":{"template":{"spec":{"deployment":{"spec":{"template":{"metadata":{"annotations":{"example.com/replaced":"true"}}}}}}}}}`
+	kubectl(t, c, "", "patch", kind, template, "-n", "liqo", "--type", "merge", "-p", patch)
+}
+
+func gatewayPods(t *testing.T, c *clusters.Cluster) string {
+	t.Helper()
+	pods, err := c.Kubectl("", "get", "pods", "-A", "-l", "networking.liqo.io/component=gateway", "-o", "jsonpath={.items[*].metadata.name}")
 	if err != nil {
 		t.Fatal(err)
 	}
-	patch := `{"spec":{"template":{"spec":{"deployment":{"spec":{"template":{"metadata":{"annotations":{"example.com/replaced":"true"}}}}}}}}}`
-	kubectl(t, c, "", "patch", kind, template, "-n", "liqo", "--type", "merge", "-p", patch)
-	story.Eventually(t, "another pod of the gateway in "+c.ID, 2*time.Minute, func(context.Context) error {
-		now, err := pods()
-		if err == nil && (now == last || len(strings.Fields(now)) != 1) {
-			err = fmt.Errorf("the pods are %q", now)
-		}
-		return err
-	})
+	return pods
 }
 
 func kubernetesOf(t *testing.T, c *clusters.Cluster) string {
