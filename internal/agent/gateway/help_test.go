@@ -26,6 +26,7 @@ type patient struct {
 func (p *patient) Keep(...wg.PublicKey) error  { return nil }
 func (p *patient) Apply(wg.Config) error       { return nil }
 func (p *patient) Observe() (wg.Status, error) { return p.status, nil }
+func (p *patient) OnUnreachable(func())        {}
 func (p *patient) Close() error                { return nil }
 
 func (p *patient) Implementation() wg.Implementation { return wg.Userspace }

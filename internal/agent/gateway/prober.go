@@ -34,6 +34,7 @@ type tunnelProber struct {
 	bind          func(netip.AddrPort) (*net.UDPConn, error)
 	lastListening error
 	early         chan struct{} // the next questions are sent now
+	suspicions    chan struct{} // the server may be gone
 
 	mu     sync.Mutex // guards the fields below
 	conn   *net.UDPConn
@@ -70,7 +71,7 @@ func bindSocket(at netip.AddrPort) (*net.UDPConn, error) {
 func newProber(o Options, local, remote netip.Addr, log logr.Logger, heartbeat func()) *tunnelProber {
 	mtu := plan.UsableMTU(o.MTU)
 	return &tunnelProber{
-		cluster: o.RemoteClusterID, server: o.Server, interval: o.PingInterval, log: log, beat: heartbeat, answered: func(time.Duration) {}, bind: bindSocket, early: make(chan struct{}, 1),
+		cluster: o.RemoteClusterID, server: o.Server, interval: o.PingInterval, log: log, beat: heartbeat, answered: func(time.Duration) {}, bind: bindSocket, early: make(chan struct{}, 1), suspicions: make(chan struct{}, 1),
 		ours: netip.AddrPortFrom(local, o.PingPort), theirs: netip.AddrPortFrom(remote, o.PingPort),
 		pulse:  agent.PathHealth{Interval: o.PingInterval, Threshold: o.PingLossThreshold},
 		search: pmtuSearch{ceiling: mtu, mtu: mtu, again: raiseAfter},
@@ -160,34 +161,74 @@ func (p *tunnelProber) sendGoodbye() {
 	}
 }
 
-// sendQuestions sends a small and a full probe at a time, and other sizes during an MTU search.
+// sendQuestions sends a small and a full probe at a time, and other sizes during an MTU search. At most one suspicion per interval sends questions early.
 func (p *tunnelProber) sendQuestions(ctx context.Context, conn *net.UDPConn) {
 	tick, late := time.NewTicker(p.interval), time.NewTimer(p.interval)
 	defer tick.Stop()
 	defer late.Stop()
+	suspected := false
 	for {
 		now, sizes := p.recordSent()
-		late.Reset(p.interval / movesPerInterval)
+		late.Reset(p.answerTime(suspected))
 		p.beat()
 		for _, size := range sizes {
 			if data, err := encodeQuestion(p.cluster, now, size); err == nil {
 				_, _ = conn.WriteToUDPAddrPort(data, p.theirs) // an unsent probe counts as lost
 			}
 		}
+		suspicions := p.suspicions
+		if suspected {
+			suspicions = nil
+		}
 		for waiting := true; waiting; {
 			select {
 			case <-late.C:
 				if p.isLate() {
+					if suspected {
+						p.confirmSuspicion()
+					}
 					p.beat()
 				}
 			case <-tick.C:
-				waiting = false
+				waiting, suspected = false, false
 			case <-p.early:
 				waiting = false
+			case <-suspicions:
+				waiting, suspected = false, true
 			case <-ctx.Done():
 				return
 			}
 		}
+	}
+}
+
+// answerTime returns how long an answer may take before it is late: a suspected server has four times its usual time, between an eighth and a quarter
+// of the interval.
+func (p *tunnelProber) answerTime(suspected bool) time.Duration {
+	limit := p.interval / movesPerInterval
+	if !suspected {
+		return limit
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return min(max(p.interval/8, 4*p.pulse.Small.Latency), limit)
+}
+
+// suspectServer is called when the network says that nothing receives at the address of the server. Anyone can say so: the next questions are sent now,
+// and missing answers confirm the suspicion. suspectServer does not block.
+func (p *tunnelProber) suspectServer() {
+	select {
+	case p.suspicions <- struct{}{}:
+	default:
+	}
+}
+
+// confirmSuspicion treats the end of the server like a goodbye. Without an answer since the last goodbye, the server is searched at the usual pace.
+func (p *tunnelProber) confirmSuspicion() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.pulse.Small.At.After(p.pulse.Left) {
+		p.pulse.Left = time.Now()
 	}
 }
 

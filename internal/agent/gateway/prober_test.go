@@ -8,6 +8,7 @@ import (
 	"errors"
 	"net"
 	"net/netip"
+	"slices"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -75,6 +76,56 @@ func TestProberGoodbyes(t *testing.T) {
 			if beats != want || p.pathHealth().Left.IsZero() != server {
 				t.Errorf("server %t: 200 goodbyes wake the loop %d times, want %d; the last one counts at %s", server, beats, want, p.pathHealth().Left)
 			}
+		})
+	}
+}
+
+// TestProberSuspicions has the network say, all the time, that nothing receives at the server's address. The prober asks once more per interval, and
+// what it finds without an answer counts once, until the next answer.
+func TestProberSuspicions(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			const interval = time.Second
+			var sent time.Time
+			p := newProber(Options{PingInterval: interval}, netip.Addr{}, netip.Addr{}, logr.Discard(), func() { sent = time.Now() })
+			conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer conn.Close()
+			ctx, cancel := context.WithCancel(t.Context())
+			asked := make(chan struct{})
+			go func() {
+				defer close(asked)
+				p.sendQuestions(ctx, conn)
+			}()
+			answer := func() {
+				p.mu.Lock()
+				defer p.mu.Unlock()
+				p.pulse.Small.Hear(sent, time.Now())
+			}
+			synctest.Wait()
+			time.Sleep(time.Millisecond)
+			answer()
+			var left []time.Time
+			for end := time.Now().Add(10 * interval); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+				p.suspectServer()
+				synctest.Wait()
+				if answers {
+					answer()
+				}
+				if at := p.pathHealth().Left; !at.IsZero() && !slices.Contains(left, at) {
+					left = append(left, at)
+				}
+			}
+			if n := p.pathHealth().Small.Sent; n > 22 {
+				t.Errorf("%d questions were sent in 10 intervals", n)
+			}
+			if answers != (len(left) == 0) || len(left) > 1 {
+				t.Errorf("with answers %t: the server left at %v", answers, left)
+			}
+			cancel()
+			<-asked
 		})
 	}
 }

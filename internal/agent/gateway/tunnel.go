@@ -34,6 +34,7 @@ type Device interface {
 	Implementation() wg.Implementation
 	Restart(wg.PublicKey) error
 	Rebind() error
+	OnUnreachable(func())
 	Close() error
 }
 

@@ -9,6 +9,7 @@ import (
 	"net"
 	"reflect"
 	"slices"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -21,10 +22,12 @@ type countingBind struct {
 	*conn.StdNetBind
 	// Sending removes packets from out, receiving adds packets to in.
 	out, in *receiveWindow
+	icmp    *icmpErrors
+	sockets atomic.Pointer[[]*net.UDPConn]
 }
 
-func newBind(out, in *receiveWindow) *countingBind {
-	return &countingBind{StdNetBind: conn.NewStdNetBind().(*conn.StdNetBind), out: out, in: in}
+func newBind(out, in *receiveWindow, icmp *icmpErrors) *countingBind {
+	return &countingBind{StdNetBind: conn.NewStdNetBind().(*conn.StdNetBind), out: out, in: in, icmp: icmp}
 }
 
 // Open is called for every new port, so that no socket is ever used without DF.
@@ -36,7 +39,7 @@ func (b *countingBind) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) {
 	sockets, err := b.udpSockets()
 	for _, s := range sockets {
 		if err == nil {
-			err = forbidFragments(s)
+			err = errors.Join(forbidFragments(s), b.icmp.enable(s))
 		}
 		// Without IPv6 the library reports port 0.
 		actual = uint16(s.LocalAddr().(*net.UDPAddr).Port)
@@ -45,10 +48,23 @@ func (b *countingBind) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) {
 		_ = b.Close()
 		return nil, 0, err
 	}
+	b.sockets.Store(&sockets)
 	for i, f := range receive {
-		receive[i] = b.countReceived(f)
+		receive[i] = b.countReceived(b.ignoreErrors(f))
 	}
 	return receive, actual, nil
+}
+
+// ignoreErrors hides ICMP errors from the library, which would wait, and end after ten in a row.
+func (b *countingBind) ignoreErrors(receive conn.ReceiveFunc) conn.ReceiveFunc {
+	return func(packets [][]byte, sizes []int, eps []conn.Endpoint) (int, error) {
+		n, err := receive(packets, sizes, eps)
+		if b.icmp.isCause(err) {
+			b.icmp.drain(*b.sockets.Load())
+			return 0, nil
+		}
+		return n, err
+	}
 }
 
 // countReceived limits the packets between reception and the write to the TUN. Handshakes never reach the TUN and do not count.
@@ -68,7 +84,12 @@ func (b *countingBind) Send(packets [][]byte, to conn.Endpoint) (err error) {
 	defer b.out.removeInFlight(len(packets))
 	for len(packets) > 0 {
 		n := equalSizes(packets)
-		err = errors.Join(err, b.StdNetBind.Send(packets[:n], to))
+		sent := b.StdNetBind.Send(packets[:n], to)
+		if b.icmp.isCause(sent) { // the call reported an error of earlier packets, and sent nothing
+			b.icmp.drain(*b.sockets.Load())
+			sent = b.StdNetBind.Send(packets[:n], to)
+		}
+		err = errors.Join(err, sent)
 		packets = packets[n:]
 	}
 	return err
@@ -104,17 +125,10 @@ func (b *countingBind) udpSockets() ([]*net.UDPConn, error) {
 // error; but DO trusts any ICMP about smaller MTUs on the path, forged ones too, whereas our PMTU probes measure loss.
 func forbidFragments(s *net.UDPConn) error {
 	level, option, value := unix.IPPROTO_IPV6, unix.IPV6_MTU_DISCOVER, unix.IPV6_PMTUDISC_PROBE
-	if s.LocalAddr().(*net.UDPAddr).IP.To4() != nil {
+	if isIPv4(s) {
 		level, option, value = unix.IPPROTO_IP, unix.IP_MTU_DISCOVER, unix.IP_PMTUDISC_PROBE
 	}
-	raw, err := s.SyscallConn()
-	if err != nil {
-		return fmt.Errorf("reaching a UDP socket: %w", err)
-	}
-	if ctrl := raw.Control(func(fd uintptr) { err = unix.SetsockoptInt(int(fd), level, option, value) }); ctrl != nil {
-		err = ctrl
-	}
-	if err != nil {
+	if err := setOption(s, level, option, value); err != nil {
 		return fmt.Errorf("forbidding fragments of outer packets: %w", err)
 	}
 	return nil

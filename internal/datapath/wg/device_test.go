@@ -363,6 +363,41 @@ func TestFirstEndpointHandshake(t *testing.T) {
 	await(t, "a handshake", func() bool { return !a.only().LastHandshake.IsZero() && !b.only().LastHandshake.IsZero() })
 }
 
+// TestUnreachableEndpoint has nothing receive at the endpoint of a client for a while.
+func TestUnreachableEndpoint(t *testing.T) {
+	a, b := newTestPeers(t)
+	a.open()
+	b.open()
+	reports := make(chan struct{}, 1)
+	b.device.OnUnreachable(func() {
+		select {
+		case reports <- struct{}{}:
+		default:
+		}
+	})
+	a.apply(server(a, b))
+	b.apply(client(a, b))
+	await(t, "a handshake", func() bool { return !b.only().LastHandshake.IsZero() })
+	conn := b.dial(a.listen(a.inner[0].Addr()))
+	echo(t, conn, 1<<16)
+	select {
+	case <-reports:
+		t.Error("the endpoint is unreachable, but answers")
+	default:
+	}
+	elsewhere := server(a, b)
+	elsewhere.ListenPort++
+	a.apply(elsewhere)
+	a.do(func() error { return os.WriteFile("/proc/sys/net/ipv4/icmp_ratelimit", []byte("0"), 0o644) })
+	for range 50 { // more errors than the library stands in a row
+		b.do(func() error { return b.device.Restart(a.key.Public()) })
+		<-reports
+	}
+	a.apply(server(a, b))
+	b.do(func() error { return b.device.Restart(a.key.Public()) })
+	echo(t, conn, 1<<16)
+}
+
 func TestRebindPort(t *testing.T) {
 	a, b := tunnelUp(t)
 	conn := b.dial(a.listen(a.inner[0].Addr()))
@@ -805,7 +840,7 @@ func TestSmallPackets(t *testing.T) {
 		return netlink.LinkSetMTU(link, 1280)
 	})
 	to := b.udp(b.outer[0])
-	out := newBind(newWindow(packetsInside), newWindow(packetsInside))
+	out := newBind(newWindow(packetsInside), newWindow(packetsInside), &icmpErrors{})
 	a.do(func() error {
 		_, _, err := out.Open(0)
 		return err

@@ -26,7 +26,7 @@ type userspaceEngine struct {
 	refused *atomic.Uint64 // packets with a source outside the peer's allowed IPs
 }
 
-func openUserspace(name string, log *slog.Logger, before writeHook) (*userspaceEngine, error) {
+func openUserspace(name string, log *slog.Logger, before writeHook, icmp *icmpErrors) (*userspaceEngine, error) {
 	t, err := openTunnel(name, log, before)
 	if err != nil {
 		return nil, err
@@ -34,7 +34,7 @@ func openUserspace(name string, log *slog.Logger, before writeHook) (*userspaceE
 	out, in := newWindow(packetsInside), newWindow(packetsInside)
 	t.out, t.in = windowGate{receiveWindow: out}, in
 	refused := &atomic.Uint64{}
-	return &userspaceEngine{t, device.NewDevice(t, newBind(out, in), libraryLog(log.With("interface", name), refused)), refused}, nil
+	return &userspaceEngine{t, device.NewDevice(t, newBind(out, in, icmp), libraryLog(log.With("interface", name), refused)), refused}, nil
 }
 
 func (e *userspaceEngine) getState() (deviceState, error) {

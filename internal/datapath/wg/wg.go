@@ -88,6 +88,7 @@ type Device struct {
 	name   string
 	log    *slog.Logger
 	before writeHook
+	icmp   icmpErrors
 
 	mu     sync.Mutex // guards the fields below
 	impl   Implementation
@@ -131,7 +132,7 @@ func (d *Device) openEngine() error {
 	}
 	var opened deviceEngine = &kernelEngine{name: d.name}
 	if impl == Userspace {
-		if opened, err = openUserspace(d.name, d.log, d.before); err != nil {
+		if opened, err = openUserspace(d.name, d.log, d.before, &d.icmp); err != nil {
 			return err
 		}
 	}
@@ -139,6 +140,10 @@ func (d *Device) openEngine() error {
 	d.log.Info("WireGuard device opened", "interface", d.name, "implementation", d.impl)
 	return nil
 }
+
+// OnUnreachable has f called when ICMP errors report that nothing receives at the endpoint of a peer, or that no route leads there. Anyone can forge such
+// errors. OnUnreachable must be called before the first Apply; f must not block. The kernel implementation never calls f.
+func (d *Device) OnUnreachable(f func()) { d.icmp.report.Store(&f) }
 
 // Implementation returns the implementation in use: Kernel or Userspace.
 func (d *Device) Implementation() Implementation {
