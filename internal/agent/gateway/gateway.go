@@ -130,7 +130,7 @@ func newGateway(mgr ctrl.Manager, k FencedKernel, device Device, o Options) *gat
 	g.prober = newProber(o, local, remote, mgr.GetLogger().WithName("prober"), g.trigger.Send)
 	g.exporter = newExporter(o, device, k.Counted, g.prober.pathHealth, g.prober.foundMTU)
 	g.prober.answered = g.exporter.observeLatency
-	if !o.Server {
+	if !o.Server && !o.Unwatched {
 		device.OnUnreachable(g.prober.suspectServer)
 	}
 	if fenced != nil {

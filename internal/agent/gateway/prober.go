@@ -161,40 +161,28 @@ func (p *tunnelProber) sendGoodbye() {
 	}
 }
 
-// sendQuestions sends a small and a full probe at a time, and other sizes during an MTU search. At most one suspicion per interval sends questions early.
+// sendQuestions sends questions at each interval, and on request. A suspicion is verified at most once per interval.
 func (p *tunnelProber) sendQuestions(ctx context.Context, conn *net.UDPConn) {
 	tick, late := time.NewTicker(p.interval), time.NewTimer(p.interval)
 	defer tick.Stop()
 	defer late.Stop()
-	suspected := false
+	suspicions := p.suspicions
 	for {
-		now, sizes := p.recordSent()
-		late.Reset(p.answerTime(suspected))
-		p.beat()
-		for _, size := range sizes {
-			if data, err := encodeQuestion(p.cluster, now, size); err == nil {
-				_, _ = conn.WriteToUDPAddrPort(data, p.theirs) // an unsent probe counts as lost
-			}
-		}
-		suspicions := p.suspicions
-		if suspected {
-			suspicions = nil
-		}
+		p.sendQuestion(conn)
+		late.Reset(p.interval / movesPerInterval)
 		for waiting := true; waiting; {
 			select {
 			case <-late.C:
 				if p.isLate() {
-					if suspected {
-						p.confirmSuspicion()
-					}
 					p.beat()
 				}
 			case <-tick.C:
-				waiting, suspected = false, false
+				waiting, suspicions = false, p.suspicions
 			case <-p.early:
 				waiting = false
 			case <-suspicions:
-				waiting, suspected = false, true
+				suspicions = nil
+				p.verifyServer(ctx, conn)
 			case <-ctx.Done():
 				return
 			}
@@ -202,20 +190,18 @@ func (p *tunnelProber) sendQuestions(ctx context.Context, conn *net.UDPConn) {
 	}
 }
 
-// answerTime returns how long an answer may take before it is late: a suspected server has four times its usual time, between an eighth and a quarter
-// of the interval.
-func (p *tunnelProber) answerTime(suspected bool) time.Duration {
-	limit := p.interval / movesPerInterval
-	if !suspected {
-		return limit
+// sendQuestion sends a small and a full probe, and other sizes during an MTU search.
+func (p *tunnelProber) sendQuestion(conn *net.UDPConn) {
+	now, sizes := p.recordSent()
+	p.beat()
+	for _, size := range sizes {
+		if data, err := encodeQuestion(p.cluster, now, size); err == nil {
+			_, _ = conn.WriteToUDPAddrPort(data, p.theirs) // an unsent probe counts as lost
+		}
 	}
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	return min(max(p.interval/8, 4*p.pulse.Small.Latency), limit)
 }
 
-// suspectServer is called when the network says that nothing receives at the address of the server. Anyone can say so: the next questions are sent now,
-// and missing answers confirm the suspicion. suspectServer does not block.
+// suspectServer is called when the network says that nothing receives at the address of the server. Anyone can say so. suspectServer does not block.
 func (p *tunnelProber) suspectServer() {
 	select {
 	case p.suspicions <- struct{}{}:
@@ -223,13 +209,37 @@ func (p *tunnelProber) suspectServer() {
 	}
 }
 
-// confirmSuspicion treats the end of the server like a goodbye. Without an answer since the last goodbye, the server is searched at the usual pace.
-func (p *tunnelProber) confirmSuspicion() {
+// verifyServer asks a suspected server twice. Without an answer its end counts like a goodbye, once until the next answer: a server that stays away is
+// searched at the usual pace.
+func (p *tunnelProber) verifyServer(ctx context.Context, conn *net.UDPConn) {
+	wait := p.verifyTime()
+	if wait == 0 {
+		return
+	}
+	for range 2 {
+		p.sendQuestion(conn)
+		if pauseFor(ctx, wait); ctx.Err() != nil || !p.isLate() {
+			return
+		}
+	}
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	if p.pulse.Small.At.After(p.pulse.Left) {
 		p.pulse.Left = time.Now()
 	}
+	p.mu.Unlock()
+	p.beat()
+}
+
+// verifyTime returns how long a suspected server has to answer: an eighth of the interval, or twice its usual time. It returns 0 for a server whose
+// answers take so long that the handshakes after a goodbye would cut each other off, and for one that never answered.
+func (p *tunnelProber) verifyTime() time.Duration {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	usual := p.pulse.Small.Latency
+	if p.pulse.Small.At.IsZero() || 2*usual > p.interval/movesPerInterval {
+		return 0
+	}
+	return max(p.interval/8, 2*usual)
 }
 
 // isLate reports whether a peer that answered before has not answered the last small question yet.

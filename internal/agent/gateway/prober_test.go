@@ -80,52 +80,71 @@ func TestProberGoodbyes(t *testing.T) {
 	}
 }
 
-// TestProberSuspicions has the network say, all the time, that nothing receives at the server's address. The prober asks once more per interval, and
-// what it finds without an answer counts once, until the next answer.
+// TestProberSuspicions has the network say, all the time, that nothing receives at the server's address. What the prober finds without an answer
+// counts once, until the next answer.
 func TestProberSuspicions(t *testing.T) {
-	for _, answers := range []bool{true, false} {
-		synctest.Test(t, func(t *testing.T) {
-			const interval = time.Second
-			var sent time.Time
-			p := newProber(Options{PingInterval: interval}, netip.Addr{}, netip.Addr{}, logr.Discard(), func() { sent = time.Now() })
-			conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer conn.Close()
-			ctx, cancel := context.WithCancel(t.Context())
-			asked := make(chan struct{})
-			go func() {
-				defer close(asked)
-				p.sendQuestions(ctx, conn)
-			}()
-			answer := func() {
-				p.mu.Lock()
-				defer p.mu.Unlock()
-				p.pulse.Small.Hear(sent, time.Now())
-			}
-			synctest.Wait()
-			time.Sleep(time.Millisecond)
-			answer()
-			var left []time.Time
-			for end := time.Now().Add(10 * interval); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-				p.suspectServer()
-				synctest.Wait()
-				if answers {
-					answer()
+	for name, test := range map[string]struct {
+		trip  time.Duration // of an answer; 0: none comes
+		every int           // question that is answered
+		sent  [2]uint64     // questions in ten intervals, at least and at most
+		lefts int           // goodbyes that are assumed
+	}{
+		"server answers":          {trip: time.Millisecond, every: 1, sent: [2]uint64{20, 22}},
+		"every other answer lost": {trip: time.Millisecond, every: 2, sent: [2]uint64{20, 32}},
+		"far server answers":      {trip: 300 * time.Millisecond, every: 1, sent: [2]uint64{10, 11}},
+		"server is gone":          {sent: [2]uint64{28, 32}, lefts: 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				const interval = time.Second
+				p := newProber(Options{PingInterval: interval}, netip.Addr{}, netip.Addr{}, logr.Discard(), func() {})
+				var asked uint64
+				p.beat = func() { // after each question, and when an answer is late
+					n, at := p.pathHealth().Small.Sent, time.Now()
+					time.Sleep(time.Microsecond) // no two questions have one time
+					if n == asked {
+						return
+					}
+					asked = n
+					first := n == 1
+					if !first && (test.trip == 0 || n%uint64(test.every) != 0) {
+						return
+					}
+					time.AfterFunc(max(test.trip, time.Millisecond), func() {
+						p.mu.Lock()
+						defer p.mu.Unlock()
+						p.pulse.Small.Hear(at, time.Now())
+					})
 				}
-				if at := p.pathHealth().Left; !at.IsZero() && !slices.Contains(left, at) {
-					left = append(left, at)
+				conn, err := net.ListenUDP("udp4", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+				if err != nil {
+					t.Fatal(err)
 				}
-			}
-			if n := p.pathHealth().Small.Sent; n > 22 {
-				t.Errorf("%d questions were sent in 10 intervals", n)
-			}
-			if answers != (len(left) == 0) || len(left) > 1 {
-				t.Errorf("with answers %t: the server left at %v", answers, left)
-			}
-			cancel()
-			<-asked
+				defer conn.Close()
+				ctx, cancel := context.WithCancel(t.Context())
+				ended := make(chan struct{})
+				go func() {
+					defer close(ended)
+					p.sendQuestions(ctx, conn)
+				}()
+				time.Sleep(interval / 2) // for the first answer
+				before := p.pathHealth().Small.Sent
+				var left []time.Time
+				for end := time.Now().Add(10 * interval); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+					p.suspectServer()
+					if at := p.pathHealth().Left; !at.IsZero() && !slices.Contains(left, at) {
+						left = append(left, at)
+					}
+				}
+				if n := p.pathHealth().Small.Sent - before; n < test.sent[0] || n > test.sent[1] {
+					t.Errorf("%d questions were sent, want %d", n, test.sent)
+				}
+				if len(left) != test.lefts {
+					t.Errorf("the server left at %v, want %d times", left, test.lefts)
+				}
+				cancel()
+				<-ended
+			})
 		})
 	}
 }

@@ -5,6 +5,8 @@ package ui
 
 import (
 	"context"
+	"errors"
+	"net/url"
 	"slices"
 	"sync"
 )
@@ -108,12 +110,22 @@ func (s *Step) ready(ctx context.Context) bool {
 	return ctx.Err() == nil
 }
 
-// failure returns the error of the first failed step in order, nil if all succeeded.
+// failure returns the error of the first failed step in order, nil if all succeeded. A step that says what it waited for is preferred over a step
+// whose request was interrupted by the end of ctx.
 func (p *Plan) failure(ctx context.Context) error {
+	var interrupted error
 	for _, s := range p.steps {
-		if s.err != nil {
+		var request *url.Error
+		switch {
+		case s.err == nil:
+		case ctx.Err() == nil || !errors.As(s.err, &request):
 			return s.err
+		case interrupted == nil:
+			interrupted = s.err
 		}
+	}
+	if interrupted != nil {
+		return interrupted
 	}
 	for _, s := range p.steps {
 		select {

@@ -8,6 +8,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -84,6 +85,30 @@ func TestPlanTimeout(t *testing.T) {
 			t.Errorf("got %v", err)
 		}
 	})
+}
+
+// TestPlanInterruptedRequest has the time end during a request of one step, while another says what it waits for.
+func TestPlanInterruptedRequest(t *testing.T) {
+	reads := func(ctx context.Context, _ *Printer) error {
+		<-ctx.Done()
+		return &url.Error{Op: "Get", URL: "https://rome", Err: ctx.Err()}
+	}
+	for _, waits := range []bool{true, false} {
+		synctest.Test(t, func(t *testing.T) {
+			p, _ := plan()
+			p.Add(reads)
+			want := "Get \"https://rome\": " + context.DeadlineExceeded.Error()
+			if waits {
+				p.Add(takes(time.Hour, "one", nil))
+				want = "one: " + context.DeadlineExceeded.Error()
+			}
+			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			defer cancel()
+			if err := p.Run(ctx); err == nil || err.Error() != want {
+				t.Errorf("got %v, want %s", err, want)
+			}
+		})
+	}
 }
 
 func TestPlanEmpty(t *testing.T) {

@@ -10,6 +10,7 @@ import (
 	"reflect"
 	"slices"
 	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -50,20 +51,22 @@ func (b *countingBind) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) {
 	}
 	b.sockets.Store(&sockets)
 	for i, f := range receive {
-		receive[i] = b.countReceived(b.ignoreErrors(f))
+		receive[i] = b.countReceived(b.hideErrors(f))
 	}
 	return receive, actual, nil
 }
 
-// ignoreErrors hides ICMP errors from the library, which would wait, and end after ten in a row.
-func (b *countingBind) ignoreErrors(receive conn.ReceiveFunc) conn.ReceiveFunc {
+// hideErrors hides errors of reception from the library, which ends it at the first one. An error that stays is met once per millisecond.
+func (b *countingBind) hideErrors(receive conn.ReceiveFunc) conn.ReceiveFunc {
 	return func(packets [][]byte, sizes []int, eps []conn.Endpoint) (int, error) {
 		n, err := receive(packets, sizes, eps)
-		if b.icmp.isCause(err) {
-			b.icmp.drain(*b.sockets.Load())
-			return 0, nil
+		if err == nil || !b.icmp.isEnabled() || errors.Is(err, net.ErrClosed) {
+			return n, err
 		}
-		return n, err
+		if b.icmp.drain(*b.sockets.Load()); !b.icmp.isCause(err) {
+			time.Sleep(time.Millisecond)
+		}
+		return 0, nil
 	}
 }
 
@@ -84,13 +87,25 @@ func (b *countingBind) Send(packets [][]byte, to conn.Endpoint) (err error) {
 	defer b.out.removeInFlight(len(packets))
 	for len(packets) > 0 {
 		n := equalSizes(packets)
-		sent := b.StdNetBind.Send(packets[:n], to)
-		if b.icmp.isCause(sent) { // the call reported an error of earlier packets, and sent nothing
-			b.icmp.drain(*b.sockets.Load())
-			sent = b.StdNetBind.Send(packets[:n], to)
-		}
-		err = errors.Join(err, sent)
+		err = errors.Join(err, b.sendAgain(packets[:n], to))
 		packets = packets[n:]
+	}
+	return err
+}
+
+// sendTries limits how often packets are sent whose sending fails by ICMP errors of earlier packets: an attacker may send any number.
+const sendTries = 4
+
+// sendAgain sends packets again if an ICMP error of earlier packets fails the call. A part may have been sent, which the peer drops as a replay.
+func (b *countingBind) sendAgain(packets [][]byte, to conn.Endpoint) (err error) {
+	for range sendTries {
+		if err = b.StdNetBind.Send(packets, to); !b.icmp.isCause(err) {
+			break
+		}
+		b.icmp.drain(*b.sockets.Load())
+	}
+	if b.icmp.isEnabled() && errors.Is(err, unix.ENOBUFS) {
+		return nil // a full queue drops packets without an error, where ICMP errors are not reported
 	}
 	return err
 }

@@ -22,7 +22,7 @@ type icmpErrors struct {
 
 // enable has the kernel queue the ICMP errors of a socket (IP_RECVERR, see ip(7)). Each queued error also fails one call on the socket.
 func (e *icmpErrors) enable(s *net.UDPConn) error {
-	if e.report.Load() == nil {
+	if !e.isEnabled() {
 		return nil
 	}
 	level, option := unix.IPPROTO_IPV6, unix.IPV6_RECVERR
@@ -35,6 +35,8 @@ func (e *icmpErrors) enable(s *net.UDPConn) error {
 	return nil
 }
 
+func (e *icmpErrors) isEnabled() bool { return e.report.Load() != nil }
+
 // errnosOfICMP lists the errors to which the kernel converts ICMP errors.
 var errnosOfICMP = []error{
 	unix.ECONNREFUSED, unix.EHOSTUNREACH, unix.ENETUNREACH, unix.EHOSTDOWN, unix.ENONET, unix.ENOPROTOOPT, unix.EOPNOTSUPP, unix.EACCES, unix.EPROTO, unix.EMSGSIZE,
@@ -42,7 +44,7 @@ var errnosOfICMP = []error{
 
 // isCause reports whether a call on one of the sockets may have failed because of an ICMP error, and not by itself.
 func (e *icmpErrors) isCause(err error) bool {
-	return err != nil && e.report.Load() != nil && slices.ContainsFunc(errnosOfICMP, func(errno error) bool { return errors.Is(err, errno) })
+	return err != nil && e.isEnabled() && slices.ContainsFunc(errnosOfICMP, func(errno error) bool { return errors.Is(err, errno) })
 }
 
 // maxErrors limits the errors read at a time: an attacker may send any number.

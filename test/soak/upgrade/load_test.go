@@ -63,15 +63,19 @@ func TestUpgradeUnderLoad(t *testing.T) {
 		{"the provider is rolled back", gapLimitBefore, b, func(t *testing.T) { installInOrder(t, b, before) }},
 		{"the consumer is rolled back", gapLimitBefore, a, func(t *testing.T) { installInOrder(t, a, before) }},
 	} {
-		last := gatewayPods(t, step.of)
+		last, err := gatewayPods(step.of)
+		if err != nil {
+			t.Fatal(err)
+		}
 		start := time.Now()
 		step.do(t)
 		installed := time.Since(start)
 		story.Eventually(t, "another pod of the gateway in "+step.of.ID, 2*time.Minute, func(context.Context) error {
-			if now := gatewayPods(t, step.of); now == last || len(strings.Fields(now)) != 1 {
-				return fmt.Errorf("the pods are %q", now)
+			now, err := gatewayPods(step.of)
+			if err == nil && (now == last || len(strings.Fields(now)) != 1) {
+				err = fmt.Errorf("the pods are %q", now)
 			}
-			return nil
+			return err
 		})
 		story.Eventually(t, "the peering to be well after "+step.what, 3*time.Minute, func(context.Context) error {
 			for _, c := range []*clusters.Cluster{a, b} {
@@ -114,13 +118,8 @@ func changeTemplate(t *testing.T, c *clusters.Cluster, kind, template string) {
 	kubectl(t, c, "", "patch", kind, template, "-n", "liqo", "--type", "merge", "-p", patch)
 }
 
-func gatewayPods(t *testing.T, c *clusters.Cluster) string {
-	t.Helper()
-	pods, err := c.Kubectl("", "get", "pods", "-A", "-l", "networking.liqo.io/component=gateway", "-o", "jsonpath={.items[*].metadata.name}")
-	if err != nil {
-		t.Fatal(err)
-	}
-	return pods
+func gatewayPods(c *clusters.Cluster) (string, error) {
+	return c.Kubectl("", "get", "pods", "-A", "-l", "networking.liqo.io/component=gateway", "-o", "jsonpath={.items[*].metadata.name}")
 }
 
 func kubernetesOf(t *testing.T, c *clusters.Cluster) string {
