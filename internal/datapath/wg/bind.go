@@ -40,7 +40,7 @@ func (b *countingBind) Open(port uint16) ([]conn.ReceiveFunc, uint16, error) {
 	sockets, err := b.udpSockets()
 	for _, s := range sockets {
 		if err == nil {
-			err = errors.Join(forbidFragments(s), b.icmp.enable(s))
+			err = errors.Join(forbidFragments(s), b.icmp.enableReports(s))
 		}
 		// Without IPv6 the library reports port 0.
 		actual = uint16(s.LocalAddr().(*net.UDPAddr).Port)
@@ -63,7 +63,7 @@ func (b *countingBind) hideErrors(receive conn.ReceiveFunc) conn.ReceiveFunc {
 		if err == nil || !b.icmp.isEnabled() || errors.Is(err, net.ErrClosed) {
 			return n, err
 		}
-		if b.icmp.drain(*b.sockets.Load()); !b.icmp.isCause(err) {
+		if b.icmp.drainErrors(*b.sockets.Load()); !b.icmp.isCause(err) {
 			time.Sleep(time.Millisecond)
 		}
 		return 0, nil
@@ -102,7 +102,7 @@ func (b *countingBind) sendAgain(packets [][]byte, to conn.Endpoint) (err error)
 		if err = b.StdNetBind.Send(packets, to); !b.icmp.isCause(err) {
 			break
 		}
-		b.icmp.drain(*b.sockets.Load())
+		b.icmp.drainErrors(*b.sockets.Load())
 	}
 	if b.icmp.isEnabled() && errors.Is(err, unix.ENOBUFS) {
 		return nil // a full queue drops packets without an error, where ICMP errors are not reported

@@ -20,8 +20,8 @@ type icmpErrors struct {
 	report atomic.Pointer[func()] // nil: the sockets report no errors
 }
 
-// enable has the kernel queue the ICMP errors of a socket (IP_RECVERR, see ip(7)). Each queued error also fails one call on the socket.
-func (e *icmpErrors) enable(s *net.UDPConn) error {
+// enableReports has the kernel queue the ICMP errors of a socket (IP_RECVERR, see ip(7)). Each queued error also fails one call on the socket.
+func (e *icmpErrors) enableReports(s *net.UDPConn) error {
 	if !e.isEnabled() {
 		return nil
 	}
@@ -50,9 +50,9 @@ func (e *icmpErrors) isCause(err error) bool {
 // maxErrors limits the errors read at a time: an attacker may send any number.
 const maxErrors = 64
 
-// drain removes the queued errors of the sockets, which take room in their receive buffers, and reports that an endpoint is unreachable if one of them
+// drainErrors removes the queued errors of the sockets, which take room in their receive buffers, and reports that an endpoint is unreachable if one of them
 // says so.
-func (e *icmpErrors) drain(sockets []*net.UDPConn) {
+func (e *icmpErrors) drainErrors(sockets []*net.UDPConn) {
 	unreachable := false
 	for _, s := range sockets {
 		raw, err := s.SyscallConn()
