@@ -5,7 +5,6 @@ package gateway
 
 import (
 	"context"
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"net"
@@ -95,6 +94,7 @@ type elector struct {
 	fenced    time.Time // when the fence closes by itself
 	failure   string    // that was logged last
 	writing   bool
+	unwritten bool                  // the last write of the Lease failed
 	addresses map[string]netip.Addr // of the other replicas
 	sealer    *sealer
 	conn      *net.UDPConn
@@ -112,15 +112,6 @@ func newElector(mgr ctrl.Manager, o Options, device *fencedDevice, newFence func
 		device: device, newFence: newFence, learned: learned, bind: bindReplica, changed: changed, wake: agent.NewTrigger(), endpointDue: agent.NewTrigger(),
 		rule: election.NewReplica(o.Pod, election.Default(), newNonce), addresses: map[string]netip.Addr{},
 	}
-}
-
-func newNonce() (n election.Nonce) {
-	_, _ = rand.Read(n[:]) // never fails
-	return n
-}
-
-func bindReplica(at netip.AddrPort) (*net.UDPConn, error) {
-	return net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
 }
 
 // NeedLeaderElection returns false: this is the election.
@@ -340,7 +331,7 @@ func (e *elector) beginTake(ctx context.Context, lease *coordinationv1.Lease) (s
 		standbys, ok = e.rule.BeginTake(leaseOf(lease), running, time.Now())
 	} else {
 		e.rule.RecordUnread()
-		e.log.V(1).Info("the Lease was not read", "reason", err.Error())
+		e.logUnwritten("the Lease was not read", err)
 	}
 	e.writing = ok
 	return standbys, ok
@@ -374,6 +365,7 @@ func (e *elector) recordWrite(lease *coordinationv1.Lease, began time.Time, err 
 	e.writing = false
 	switch {
 	case err == nil:
+		e.unwritten = false
 		if now := lease.Annotations[names.GatewayStandbys]; e.lease == nil || now != e.lease.Annotations[names.GatewayStandbys] {
 			e.log.Info("the standbys changed", "standbys", now)
 		}
@@ -383,9 +375,18 @@ func (e *elector) recordWrite(lease *coordinationv1.Lease, began time.Time, err 
 		e.rule.RecordRefusal()
 	}
 	if err != nil {
-		e.log.V(1).Info("the Lease was not written", "reason", err.Error())
+		e.logUnwritten("the Lease was not written", err)
 	}
 	e.wake.Send()
+}
+
+// logUnwritten logs the first error since the last write of the Lease. Conflicts are usual.
+func (e *elector) logUnwritten(message string, err error) {
+	level := 1
+	if !e.unwritten && !apierrors.IsConflict(err) {
+		e.unwritten, level = true, 0
+	}
+	e.log.V(level).Info(message, "reason", err.Error())
 }
 
 // isRefusal reports whether a write failed for certain: others may have reached the API server.

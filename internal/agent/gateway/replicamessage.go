@@ -9,9 +9,11 @@ import (
 	"crypto/aes"
 	"crypto/cipher"
 	"crypto/hkdf"
+	"crypto/rand"
 	"crypto/sha256"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/netip"
 	"time"
 
@@ -147,4 +149,13 @@ func (e *elector) currentSealer() *sealer {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	return e.sealer
+}
+
+func newNonce() (n election.Nonce) {
+	_, _ = rand.Read(n[:]) // never fails
+	return n
+}
+
+func bindReplica(at netip.AddrPort) (*net.UDPConn, error) {
+	return net.ListenUDP("udp", net.UDPAddrFromAddrPort(at))
 }

@@ -39,7 +39,7 @@ func CreateGatewayServer(c *cluster.Session, common *cluster.Creation) *cobra.Co
 	fs.Int32Var(&o.port, "port", names.TunnelPort, "The port of its Service")
 	fs.Int32Var(&o.nodePort, "node-port", 0, "The node port of its Service; 0 lets the cluster choose")
 	fs.StringVar(&o.loadBalancerIP, "load-balancer-ip", "", "The address of its load balancer; the cluster chooses if it is empty")
-	fs.IntVar(&o.mtu, "mtu", names.DefaultMTU, "The MTU of the tunnel, the same in both clusters; 0 uses the room of the outer network")
+	fs.IntVar(&o.mtu, "mtu", names.DefaultMTU, "The largest MTU of the tunnel; 0 uses the room of the outer network")
 	return cmd
 }
 
@@ -79,7 +79,7 @@ func CreateGatewayClient(c *cluster.Session, common *cluster.Creation) *cobra.Co
 	fs.StringSliceVar(&o.addresses, "addresses", nil, "The addresses of the server")
 	fs.Int32Var(&o.port, "port", 0, "The port of the server")
 	fs.Var(cluster.OneOf(&o.protocol, "UDP", []string{"UDP"}), "protocol", "The protocol of the tunnel: UDP")
-	fs.IntVar(&o.mtu, "mtu", names.DefaultMTU, "The MTU of the tunnel, the same in both clusters; 0 uses the room of the outer network")
+	fs.IntVar(&o.mtu, "mtu", names.DefaultMTU, "The largest MTU of the tunnel; 0 uses the room of the outer network")
 	_ = cmd.MarkFlagRequired("addresses")
 	_ = cmd.MarkFlagRequired("port")
 	return cmd
