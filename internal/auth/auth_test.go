@@ -20,7 +20,7 @@ import (
 func TestMain(m *testing.M) { testkit.Main(m) }
 
 const (
-	patient     = time.Minute
+	patient     = 3 * time.Minute
 	managerUser = "controller-manager"
 )
 

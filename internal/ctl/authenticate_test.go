@@ -565,11 +565,11 @@ func kindsOf(stdout string) string {
 func whoDoesNotRunIsTold(t *testing.T, genoa, turin *testCluster) {
 	t.Helper()
 	turin.stop()
-	introduced(t, genoa, turin, "authenticate", "--timeout", "20s").refuses(t,
+	introduced(t, genoa, turin, "authenticate", untilMissing("has no nonce yet")).refuses(t,
 		"in the remote cluster: the Secret liqo-tenant-genoa/liqo-nonce has no nonce yet: is liqo-controller-manager running?: timed out waiting for the condition")
 	turin.authenticates(t)
 	genoa.stop()
-	introduced(t, genoa, turin, "authenticate", "--timeout", "20s").refuses(t,
+	introduced(t, genoa, turin, "authenticate", untilMissing("is not signed yet")).refuses(t,
 		"in the local cluster: the nonce in the Secret liqo-tenant-turin/liqo-signed-nonce is not signed yet: is liqo-controller-manager running?: timed out waiting for the condition")
 	genoa.authenticates(t)
 	wantTranscript(t, introduced(t, genoa, turin, "authenticate"), identities+authenticated)

@@ -38,6 +38,8 @@ type Options struct {
 	Stdout, Stderr io.Writer
 	// Chart is the folder of the chart to install.
 	Chart fs.FS
+	// CompletionTimeout bounds the requests of a completion; 0: two seconds.
+	CompletionTimeout time.Duration
 }
 
 // Run runs one command, and prints the returned error.
@@ -49,6 +51,8 @@ func Run(ctx context.Context, o Options) error {
 		Stderr:     o.Stderr,
 		KubeFlags:  cluster.NewKubeFlags(),
 		Executable: cluster.DisplayName(o.Args[0]),
+
+		CompletionTimeout: o.CompletionTimeout,
 	}
 	root := newRootCommand(c)
 	addCompletions(c, root)

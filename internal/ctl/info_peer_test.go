@@ -339,7 +339,7 @@ func TestInfoWatch(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			liqoctl(t, c.Config, append(test.args, "-n", liqo, "--wait", "healthy", "--timeout", "10s")...).refuses(t, test.want)
+			liqoctl(t, c.Config, append(test.args, "-n", liqo, "--wait", "healthy", untilMissing(test.want))...).refuses(t, test.want)
 		})
 	}
 }

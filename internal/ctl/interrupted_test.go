@@ -14,6 +14,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -257,8 +258,22 @@ func whatIsLostIsWaitedFor(t *testing.T, one, two *testCluster) {
 	// One that does not come back ends the command when its time is over, and another run goes on from there.
 	command := []string{"peer", "--networking-disabled"}
 	said := &lineCounter{left: 2, then: func() { remote.Cut(math.MaxInt) }}
-	args := append([]string{"liqoctl"}, peers(t, near, far, command...)...)
-	err := Run(t.Context(), Options{Args: append(args, "--timeout", "30s"), Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: said})
+	args, refused := append([]string{"liqoctl"}, peers(t, near, far, command...)...), remote.Refused()
+	end := overtime{t.Context(), make(chan struct{})}
+	over := sync.OnceFunc(func() { close(end.over) })
+	defer over()
+	ended := make(chan error, 1)
+	go func() {
+		ended <- Run(end, Options{Args: args, Stdin: strings.NewReader(""), Stdout: io.Discard, Stderr: said})
+	}()
+	testkit.Eventually(t, time.Minute, func() error {
+		if n := remote.Refused() - refused; n < 2 { // the command has met the first one
+			return fmt.Errorf("%d requests were refused", n)
+		}
+		return nil
+	})
+	over()
+	err := <-ended
 	remote.Cut(0)
 	result{stderr: said.String(), err: err}.refuses(t, "in the remote cluster: ", "timed out waiting for the condition", "Run the command again to continue")
 	wantTranscript(t, peered(t, one, two, command...), authenticated+sliced)

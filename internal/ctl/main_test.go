@@ -10,11 +10,14 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 
 	"k8s.io/client-go/rest"
 
 	"liqo.io/liqo/deploy"
+	"liqo.io/liqo/internal/kube"
 	"liqo.io/liqo/internal/testkit"
 )
 
@@ -44,9 +47,36 @@ func liqoctl(t *testing.T, cfg *rest.Config, args ...string) result {
 	return liqoctlUntil(t.Context(), t, cfg, args...)
 }
 
+// pseudoUntil begins the pseudo-argument of untilMissing.
+const pseudoUntil = "--until-missing="
+
+// untilMissing is a pseudo-argument for liqoctl: the time of the command is over when it waits for a condition with this text.
+func untilMissing(text string) string { return pseudoUntil + text }
+
+// withoutPseudo returns the context and the arguments of a command with pseudo-arguments.
+func withoutPseudo(ctx context.Context, args []string) (context.Context, []string) {
+	var real []string
+	for _, arg := range args {
+		text, ok := strings.CutPrefix(arg, pseudoUntil)
+		if !ok {
+			real = append(real, arg)
+			continue
+		}
+		end := overtime{ctx, make(chan struct{})}
+		over := sync.OnceFunc(func() { close(end.over) })
+		ctx = kube.WithProgress(end, func(missing string) {
+			if strings.Contains(missing, text) {
+				over()
+			}
+		})
+	}
+	return ctx, real
+}
+
 // liqoctlUntil is liqoctl, interrupted at the end of ctx.
 func liqoctlUntil(ctx context.Context, t *testing.T, cfg *rest.Config, args ...string) result {
 	t.Helper()
+	ctx, args = withoutPseudo(ctx, args)
 	if cfg != nil {
 		args = append(args, "--kubeconfig", kubeconfigFile(t, cfg))
 	}
@@ -54,7 +84,7 @@ func liqoctlUntil(ctx context.Context, t *testing.T, cfg *rest.Config, args ...s
 	err := Run(ctx, Options{
 		Args:  append([]string{"liqoctl"}, args...),
 		Stdin: strings.NewReader(""), Stdout: &stdout, Stderr: &stderr,
-		Chart: deploy.Chart(),
+		Chart: deploy.Chart(), CompletionTimeout: time.Minute,
 	})
 	return result{stdout.String(), stderr.String(), err}
 }

@@ -135,7 +135,7 @@ func theyAreConnectedByCommands(t *testing.T, rome, milan *testCluster) {
 	// The flags of the server reach it, by their older names too, and pods of before are not taken for those of now.
 	change := []string{"connect", "--server-service-type", "NodePort", "--server-port", "51900", "--node-port", "31900", "--mtu", "1300", "--client-address", "198.51.100.7"}
 	milan.idle.Store(true)
-	between(t, rome, milan, append(change, "--timeout", "20s")...).refuses(t, "in the remote cluster: the pods of the Deployment gw-rome are not up to date yet: timed out waiting for the condition")
+	between(t, rome, milan, append(change, untilMissing("are not up to date yet"))...).refuses(t, "in the remote cluster: the pods of the Deployment gw-rome are not up to date yet: timed out waiting for the condition")
 	milan.idle.Store(false)
 	between(t, rome, milan, change...).succeeds(t)
 	get(t, milan, "liqo-tenant-rome", "rome", server)
@@ -195,7 +195,7 @@ func whatIsNotReachedIsTold(t *testing.T, rome, milan *testCluster) {
 	otherNamespace := []string{"connect", "--server-service-type", "NodePort", "--client-address", "203.0.113.9", "--client-port", "31900"}
 	between(t, rome, milan, append(otherNamespace, "--wait=false")...).succeeds(t)
 	awaitConnection(t, rome, "liqo-tenant-milan", "gw-milan", networkingv1beta1.ConnectionError)
-	between(t, rome, milan, append(otherNamespace, "--timeout", "30s")...).refuses(t,
+	between(t, rome, milan, append(otherNamespace, untilMissing("nothing comes back from its server, dialled at 203.0.113.9:31900"))...).refuses(t,
 		`in the local cluster: the Connection liqo-tenant-milan/gw-milan is "Error": nothing comes back from its server, dialled at 203.0.113.9:31900 by UDP: timed out waiting for the condition`)
 }
 
@@ -339,7 +339,7 @@ func nothingCanBeConnectedWrongly(t *testing.T, rome, milan *testCluster) {
 func whatHasNoRoomIsTakenBack(t *testing.T, rome, milan *testCluster) {
 	t.Helper()
 	rome.stop()
-	between(t, rome, milan, "init", "--timeout", "20s").refuses(t, "in the local cluster: Configuration liqo-tenant-milan/milan has not been processed yet: "+
+	between(t, rome, milan, "init", untilMissing("Configuration liqo-tenant-milan/milan has not been processed yet")).refuses(t, "in the local cluster: Configuration liqo-tenant-milan/milan has not been processed yet: "+
 		"is liqo-controller-manager running?: timed out waiting for the condition")
 	between(t, rome, milan, "reset", "--skip-confirm").succeeds(t, "(local) Network configuration correctly deleted")
 	rome.run(t, "10.200.0.0/16") // which rome uses itself

@@ -133,7 +133,7 @@ func TestOffloadIdempotent(t *testing.T) {
 	go func() {
 		answered <- ctltest.Answer(t.Context(), c.Client, next, 1, offv1beta1.ReadyOffloadingPhaseType)
 	}()
-	liqoctl(t, c.Config, "offload", "namespace", ns, next, "--timeout", "10s").refuses(t,
+	liqoctl(t, c.Config, "offload", "namespace", ns, next, "--timeout", "30s").refuses(t,
 		fmt.Sprintf("offloading namespace %q", ns), fmt.Sprintf("Offloading of namespace %q correctly enabled", next), "Offloading completed successfully")
 	if err := <-answered; err != nil {
 		t.Fatal(err)

@@ -557,6 +557,16 @@ func whatALostConsumerLeftIsUndone(t *testing.T, one, two *testCluster) {
 	identity := &authv1beta1.Identity{}
 	get(t, one, "liqo-tenant-cluster2", names.ControlPlaneIdentity("cluster2"), identity)
 	testkit.Update(t, one.Client, identity, func(identity *authv1beta1.Identity) { identity.Spec.AuthParams.APIServer = "https://127.0.0.1:1" })
+	testkit.Eventually(t, time.Minute, func() error { // the controllers have the new address, and delete nothing in the provider
+		fc := &liqov1beta1.ForeignCluster{}
+		err := one.Client.Get(t.Context(), client.ObjectKey{Name: "cluster2"}, fc)
+		if err == nil && slices.ContainsFunc(fc.Status.Conditions, func(c liqov1beta1.Condition) bool {
+			return c.Type == liqov1beta1.APIServerStatus && c.Status == liqov1beta1.ConditionEstablished
+		}) {
+			err = errors.New("its API server is still said to answer")
+		}
+		return err
+	})
 	liqoctl(t, one.Config, "force", "unpeer", "cluster2", "--skip-confirm", "--timeout", "5m").succeeds(t)
 	get(t, two, "liqo-tenant-cluster1", "cluster2", &authv1beta1.ResourceSlice{})
 	copied := &offv1beta1.NamespaceMap{ObjectMeta: metav1.ObjectMeta{Namespace: "liqo-tenant-cluster1", Name: "cluster2", Labels: map[string]string{

@@ -109,7 +109,7 @@ func TestTenantSwitch(t *testing.T) {
 		}
 	}
 	// Nobody carries it out yet.
-	run("drain", "tenant", rome.id, "--skip-confirm", "--timeout", "15s").refuses(t, "waiting for what comes of it: ", "is liqo-controller-manager running?")
+	run("drain", "tenant", rome.id, "--skip-confirm", untilMissing("")).refuses(t, "waiting for what comes of it: ", "is liqo-controller-manager running?")
 	wants(run("activate", "tenant", rome.id, "--wait=false"), " INFO  Tenant %q activated\n", "Active")
 
 	grantor(t, c)

@@ -93,8 +93,15 @@ type dryRun interface{ SkipsWaits() }
 // progressKey is the context key of the progress callback.
 type progressKey struct{}
 
-// WithProgress returns a context whose waits call tell with the missing condition after each check.
+// WithProgress returns a context whose waits call tell with the missing condition after each check. The callback of ctx is called, too.
 func WithProgress(ctx context.Context, tell func(missing string)) context.Context {
+	inner := tell
+	if outer, ok := ctx.Value(progressKey{}).(func(string)); ok {
+		tell = func(missing string) {
+			outer(missing)
+			inner(missing)
+		}
+	}
 	return context.WithValue(ctx, progressKey{}, tell)
 }
 

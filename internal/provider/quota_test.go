@@ -539,7 +539,13 @@ func TestQuotaCutDuringDryRun(t *testing.T) {
 	}
 	var cut atomic.Pointer[func()]
 	cfg := rest.CopyConfig(c.Config)
-	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper { return rehearsals{next, func() { (*cut.Load())() }} })
+	cfg.Wrap(func(next http.RoundTripper) http.RoundTripper {
+		return rehearsals{next, func() {
+			if f := cut.Load(); f != nil {
+				(*f)()
+			}
+		}}
+	})
 	var cached client.Reader
 	testkit.Manager(t, cfg, kube.ManagerOptions{Name: "host"}, func(mgr ctrl.Manager) error {
 		cached = mgr.GetCache()

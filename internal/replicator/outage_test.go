@@ -179,6 +179,7 @@ func TestGivenUpRefusing(t *testing.T) {
 	p.create(p.consumer, p.guideSlice(p.consumerTenant))
 	p.copied(nil)
 	p.remove(p.provider, binding)
+	p.condition(established, "refuses our calls") // an API server learns of removed bindings some time later
 	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
 	p.event("cplane-secret", "RefusedByPeer", "forbidden")
 	stays(t, p.checkFinalizer)

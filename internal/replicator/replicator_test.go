@@ -334,8 +334,8 @@ func TestLateRights(t *testing.T) {
 
 	// And rights that are taken away: the object stays held, says why, and goes when they are back.
 	p.remove(p.provider, binding)
-	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
 	p.condition(established, "refuses", p.userName)
+	p.remove(p.consumer, p.sliceAt(p.consumerTenant))
 	if s := p.local(nil); len(s.Finalizers) == 0 {
 		t.Error("the object was released while its copy still exists")
 	}

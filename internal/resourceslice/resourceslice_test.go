@@ -25,7 +25,7 @@ import (
 
 func TestMain(m *testing.M) { testkit.Main(m) }
 
-const patient = time.Minute
+const patient = 3 * time.Minute
 
 func cluster(t *testing.T) *testkit.ControlPlane {
 	t.Helper()

@@ -111,7 +111,7 @@ func TestCleanUpTenantNamespaces(t *testing.T) {
 	if err := c.Client.Delete(t.Context(), ns); err != nil {
 		t.Fatal(err)
 	}
-	testkit.Eventually(t, time.Minute, func() error {
+	testkit.Eventually(t, 3*time.Minute, func() error {
 		if err := c.Client.Get(t.Context(), client.ObjectKeyFromObject(ns), ns); !apierrors.IsNotFound(err) {
 			return fmt.Errorf("namespace %s: got %v, want not found", idle, err)
 		}
@@ -132,11 +132,11 @@ func TestPurgeFinalizers(t *testing.T) {
 	shared.Finalizers = append(shared.Finalizers, names.ReplicatorSecretFinalizer)
 	create(t, c, shared)
 
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- PurgeNamespaces(ctx, stumbling(t, c, "/secrets"), "no-such-namespace") }()
-	testkit.Eventually(t, time.Minute, func() error {
+	testkit.Eventually(t, 3*time.Minute, func() error {
 		var remaining corev1.SecretList
 		if err := c.Client.List(t.Context(), &remaining, client.InNamespace(ns)); err != nil {
 			return err

@@ -176,9 +176,10 @@ func TestCleanUp(t *testing.T) {
 	other := &ipamv1alpha1.IP{ObjectMeta: meta(ns, "other", ""), Spec: ipamv1alpha1.IPSpec{IP: "10.0.0.8"}}
 	create(t, c, other)
 
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	kube := uninstaller(t, c)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
-	err := CleanUp(ctx, uninstaller(t, c))
+	err := CleanUp(ctx, kube)
 	if err == nil || !strings.Contains(err.Error(), "Network "+ns+"/pod-cidr (held by test.liqo.io/held) is still there") {
 		t.Errorf("the error does not say who is slow: %v", err)
 	}

@@ -282,7 +282,7 @@ func TestNodeNetworkUnavailable(t *testing.T) {
 	node := eventually(s, s.consumer, &corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: s.node}}, nodeReady(corev1.ConditionTrue))
 	for range 11 {
 		s.patchStatus(s.consumer, node, `{"status":{"conditions":[{"type":"NetworkUnavailable","status":"True","reason":"NoRouteCreated"}]}}`)
-		testkit.Eventually(t, 6*networkDelay, func() error {
+		testkit.Eventually(t, limit, func() error {
 			if err := s.consumer.Client.Get(t.Context(), client.ObjectKeyFromObject(node), node); err != nil {
 				return err
 			}

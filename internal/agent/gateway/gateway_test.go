@@ -352,15 +352,15 @@ func TestGatewayHandover(t *testing.T) {
 	b.trust(t, "peer", a)
 	a.is(t, connected)
 	b.is(t, connected)
-	reach := func(address string) time.Time {
+	reach := func(address string) {
 		testkit.UpdateStatus(t, a, gw, func(g *networkingv1beta1.GatewayServer) {
 			g.Status.InternalEndpoint = &networkingv1beta1.InternalGatewayEndpoint{IP: new(networkingv1beta1.IP(address)), Node: &a.options.Node}
 		})
-		return time.Now()
 	}
 	reach(serverAt)
 	endNow()
-	left := reach("192.0.2.9")
+	left := time.Now()
+	reach("192.0.2.9")
 	testkit.Eventually(t, patience, func() error {
 		if ended.Err() == nil {
 			return errors.New("the last pod does not end, as if no other had taken over")

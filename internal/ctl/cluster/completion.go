@@ -4,6 +4,7 @@
 package cluster
 
 import (
+	"cmp"
 	"context"
 	"slices"
 	"strings"
@@ -23,8 +24,8 @@ import (
 	"liqo.io/liqo/internal/peer"
 )
 
-// completionTimeout bounds the requests of a completion. A failed request offers no completions; only arguments for files offer file names.
-const completionTimeout = 2 * time.Second
+// defaultCompletionTimeout bounds the requests of a completion. A failed request offers no completions; only arguments for files offer file names.
+const defaultCompletionTimeout = 2 * time.Second
 
 // FlagCompletion returns the completion of a flag by type or name, nil for none.
 func (c *Session) FlagCompletion(f *pflag.Flag) cobra.CompletionFunc {
@@ -180,7 +181,7 @@ func (c *Session) completeFrom(cmd *cobra.Command, remote bool, typed []string, 
 
 // CompleteArguments offers the values that find returns before the timeout, without values already on the command line.
 func (c *Session) CompleteArguments(cmd *cobra.Command, typed []string, find func(context.Context) []string) ([]string, cobra.ShellCompDirective) {
-	ctx, cancel := context.WithTimeout(cmd.Context(), completionTimeout)
+	ctx, cancel := context.WithTimeout(cmd.Context(), cmp.Or(c.CompletionTimeout, defaultCompletionTimeout))
 	defer cancel()
 	found := slices.DeleteFunc(find(ctx), func(s string) bool { return slices.Contains(typed, s) })
 	return found, cobra.ShellCompDirectiveNoFileComp

@@ -11,6 +11,7 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
@@ -39,6 +40,8 @@ type Session struct {
 	Executable  string
 	// Page is the part of the documentation about the command.
 	Page string
+	// CompletionTimeout bounds the requests of a completion; 0: two seconds.
+	CompletionTimeout time.Duration
 }
 
 // ShownKubeFlags are the flags of kubectl in the help. All flags of kubectl are accepted.

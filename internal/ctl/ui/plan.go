@@ -115,10 +115,9 @@ func (s *Step) ready(ctx context.Context) bool {
 func (p *Plan) failure(ctx context.Context) error {
 	var interrupted error
 	for _, s := range p.steps {
-		var request *url.Error
 		switch {
 		case s.err == nil:
-		case ctx.Err() == nil || !errors.As(s.err, &request):
+		case ctx.Err() == nil || !isInterruptedRequest(s.err):
 			return s.err
 		case interrupted == nil:
 			interrupted = s.err
@@ -135,4 +134,9 @@ func (p *Plan) failure(ctx context.Context) error {
 		}
 	}
 	return nil
+}
+
+func isInterruptedRequest(err error) bool {
+	request, ok := errors.AsType[*url.Error](err)
+	return ok && (errors.Is(request.Err, context.Canceled) || errors.Is(request.Err, context.DeadlineExceeded))
 }

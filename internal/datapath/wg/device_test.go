@@ -269,6 +269,7 @@ func (s *testPeer) capture() int {
 			return err
 		}
 		return errors.Join(unix.Bind(fd, &unix.SockaddrLinklayer{Protocol: all, Ifindex: link.Attrs().Index}),
+			unix.SetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_RCVBUFFORCE, 16<<20), // they are read later
 			unix.SetsockoptTimeval(fd, unix.SOL_SOCKET, unix.SO_RCVTIMEO, &unix.Timeval{Sec: 60}))
 	})
 	s.t.Cleanup(func() { _ = unix.Close(fd) })

@@ -33,7 +33,7 @@ func newSupervisor(t *testing.T, units ...Unit) *supervisor {
 
 func waitForExit(t *testing.T, s *supervisor) {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); s.programs[0].pid != 0; s.reapChildren() {
+	for end := time.Now().Add(time.Minute); s.programs[0].pid != 0; s.reapChildren() {
 		if time.Now().After(end) {
 			t.Fatal("the program does not end")
 		}
