@@ -51,7 +51,9 @@ func newTestIssuer(t *testing.T) *testIssuer {
 	l := &testIssuer{c: testkit.Cluster(t)}
 	id := testkit.UniqueID()
 	ns := testkit.Namespace(t, l.c, "tenant", map[string]string{names.TenantNamespace: "true", names.RemoteClusterID: id})
+	var cached client.Reader
 	testkit.Manager(t, l.c.Config, kube.ManagerOptions{Name: "test"}, func(mgr ctrl.Manager) (err error) {
+		cached = mgr.GetCache()
 		for _, obj := range []client.Object{&corev1.Namespace{}, &certv1.CertificateSigningRequest{}} {
 			if _, err := mgr.GetCache().GetInformer(t.Context(), obj); err != nil {
 				return err
@@ -60,6 +62,7 @@ func newTestIssuer(t *testing.T) *testIssuer {
 		l.issuer, err = New(mgr, Options{})
 		return errors.Join(err, SetupOrphans(mgr, "left", names.TenantCertificateFor, &authv1beta1.Tenant{}))
 	})
+	testkit.Eventually(t, patient, func() error { return cached.Get(t.Context(), client.ObjectKey{Name: ns}, &corev1.Namespace{}) })
 	tenant := &authv1beta1.Tenant{ObjectMeta: metav1.ObjectMeta{Namespace: ns, Name: id}, Spec: authv1beta1.TenantSpec{ClusterID: liqov1beta1.ClusterID(id)}}
 	testkit.Create(t, l.c.Client, tenant)
 	var err error

@@ -41,7 +41,7 @@ func testCertificate(t *testing.T) *tls.Certificate {
 // Whoever keeps a connection, as API servers do, is told on it that the server goes.
 func TestGracefulShutdown(t *testing.T) {
 	port, certificate := testkit.Port(t), testCertificate(t)
-	d := &drained{Server: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
+	d := &drained{drainFor: 5 * time.Second, Server: webhook.NewServer(webhook.Options{Host: "127.0.0.1", Port: port, TLSOpts: []func(*tls.Config){func(c *tls.Config) {
 		c.GetCertificate = func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return certificate, nil }
 	}}})}
 	d.Register("/hook", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(w, r.Body) }))

@@ -49,16 +49,17 @@ func (t *tenantValidator) validateObject(ctx context.Context, req *admission.Req
 	return nil, newRefusal(policy.CheckTenantUnique(tenant, others.Items))
 }
 
-// drainFor is how long a terminating server still answers: each connection in use has carried a request, and was closed
+// defaultDrainTime is how long a terminating server still answers: each connection in use has carried a request, and was closed
 // by its response, by then.
-const drainFor = time.Second
+const defaultDrainTime = time.Second
 
 // drained is a webhook server with a graceful shutdown. API servers call webhooks by HTTP/1.1 with keep-alive
 // (https://github.com/kubernetes/apiserver/blob/master/pkg/util/webhook/client.go), and an admission request sent while
 // its connection is being closed fails: therefore connections are closed by a response.
 type drained struct {
 	webhook.Server
-	going atomic.Bool
+	drainFor time.Duration
+	going    atomic.Bool
 }
 
 // Start serves until the context ends, and for drainFor afterwards.
@@ -67,7 +68,7 @@ func (d *drained) Start(ctx context.Context) error {
 	defer stop()
 	defer context.AfterFunc(ctx, func() {
 		d.going.Store(true)
-		time.AfterFunc(drainFor, stop)
+		time.AfterFunc(d.drainFor, stop)
 	})()
 	return d.Server.Start(serving)
 }

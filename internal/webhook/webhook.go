@@ -101,7 +101,7 @@ func SetupWebhooks(mgr ctrl.Manager, o Options) error {
 	if err != nil {
 		return err
 	}
-	server := &drained{Server: webhook.NewServer(webhook.Options{
+	server := &drained{drainFor: defaultDrainTime, Server: webhook.NewServer(webhook.Options{
 		Host: o.Host,
 		Port: o.Port,
 		TLSOpts: []func(*tls.Config){func(c *tls.Config) {

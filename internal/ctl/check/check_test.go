@@ -86,7 +86,7 @@ func newFixture(t *testing.T) *fixture {
 	f.fabric = &appsv1.DaemonSet{ObjectMeta: meta, Spec: appsv1.DaemonSetSpec{Selector: &metav1.LabelSelector{MatchLabels: labels}, Template: template}}
 	ctltest.LendWithStatus(t, c, f.fabric, func(d *appsv1.DaemonSet) { d.Status.DesiredNumberScheduled, d.Status.CurrentNumberScheduled = 1, 1 })
 	f.lease = &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Namespace: f.liqo, Name: names.ControllerManager}, Spec: coordinationv1.LeaseSpec{
-		HolderIdentity: new("one"), LeaseDurationSeconds: new(int32(15)), RenewTime: new(metav1.NowMicro()),
+		HolderIdentity: new("one"), LeaseDurationSeconds: new(int32(600)), RenewTime: new(metav1.NowMicro()),
 	}}
 	ctltest.Lend(t, c, f.lease)
 	f.lendBindings(t)
