@@ -20,7 +20,7 @@ type PathHealth struct {
 
 	Began       time.Time // of the first probe; the zero value: none was sent
 	Asked       time.Time // by the peer, last
-	Left        time.Time // of the last goodbye of the peer, or when its end was noticed: its next pod takes over
+	Left        time.Time // of the last goodbye of the peer, or when its end was noticed: its new pod takes over
 	Small, Full Answers
 	Pads        bool // the peer returns padding; without padding no full answer ever comes
 }

@@ -14,7 +14,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -259,8 +258,7 @@ func whatIsLostIsWaitedFor(t *testing.T, one, two *testCluster) {
 	command := []string{"peer", "--networking-disabled"}
 	said := &lineCounter{left: 2, then: func() { remote.Cut(math.MaxInt) }}
 	args, refused := append([]string{"liqoctl"}, peers(t, near, far, command...)...), remote.Refused()
-	end := overtime{t.Context(), make(chan struct{})}
-	over := sync.OnceFunc(func() { close(end.over) })
+	end, over := newOvertime(t.Context())
 	defer over()
 	ended := make(chan error, 1)
 	go func() {

@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 	"time"
 
@@ -62,8 +61,7 @@ func withoutPseudo(ctx context.Context, args []string) (context.Context, []strin
 			real = append(real, arg)
 			continue
 		}
-		end := overtime{ctx, make(chan struct{})}
-		over := sync.OnceFunc(func() { close(end.over) })
+		end, over := newOvertime(ctx)
 		ctx = kube.WithProgress(end, func(missing string) {
 			if strings.Contains(missing, text) {
 				over()

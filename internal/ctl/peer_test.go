@@ -425,8 +425,7 @@ func onlyTheTunnelWaitsForGateways(t *testing.T, one, two *testCluster) {
 		defer c.idle.Store(false)
 	}
 	output := &syncBuffer{}
-	end := overtime{t.Context(), make(chan struct{})}
-	over := sync.OnceFunc(func() { close(end.over) })
+	end, over := newOvertime(t.Context())
 	defer over()
 	args := append([]string{"liqoctl"}, peers(t, one, two, "peer")...)
 	ended := make(chan error, 1)
@@ -462,8 +461,7 @@ func theNodeIsWaitedFor(t *testing.T, one, two *testCluster) {
 	defer one.asleep.Store(false)
 	for _, comes := range []bool{false, true} {
 		output := &syncBuffer{}
-		end := overtime{t.Context(), make(chan struct{})}
-		over := sync.OnceFunc(func() { close(end.over) })
+		end, over := newOvertime(t.Context())
 		defer over()
 		args := append([]string{"liqoctl"}, peers(t, one, two, "peer", "--networking-disabled")...)
 		ended := make(chan error, 1)
@@ -538,6 +536,12 @@ func (l *syncBuffer) String() string {
 type overtime struct {
 	context.Context
 	over chan struct{}
+}
+
+// newOvertime returns such a context, and the function that says so.
+func newOvertime(ctx context.Context) (end overtime, over func()) {
+	end = overtime{ctx, make(chan struct{})}
+	return end, sync.OnceFunc(func() { close(end.over) })
 }
 
 func (o overtime) Done() <-chan struct{} { return o.over }

@@ -35,8 +35,8 @@ type TemplateValues struct {
 	SecretName string
 }
 
-// HandoverSeconds returns how long the last pod of a gateway stays beside the next pod. v0.1.0 has no such variable, and leaves a gateway as it is
-// when its template has one: during an upgrade, a controller-manager of v0.1.0 would end the last pod before the start of the next.
+// HandoverSeconds returns how long the old pod of a gateway stays beside the new pod. v0.1.0 has no such variable, and leaves a gateway as it is
+// when its template has one: during an upgrade, a controller-manager of v0.1.0 would end the old pod before the start of the new pod.
 func (TemplateValues) HandoverSeconds() int { return handoverSeconds }
 
 // Render returns the object described by a template. spec is a pointer to the Go type of the object's spec, nil if unknown: values are converted to

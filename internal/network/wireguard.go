@@ -302,12 +302,12 @@ func (s *wireguards[T]) ensureWorkload(ctx context.Context, w *wireguard) error 
 	return kube.BeingDeleted("Deployment", current.Name)
 }
 
-// handoverSeconds is how long the last pod stays beside the next pod: kube-proxy applies changes of a Service once per second, and must have applied
-// the presence of the next pod before the end of the last pod.
+// handoverSeconds is how long the old pod stays beside the new pod: kube-proxy applies changes of a Service once per second, and must have applied
+// the presence of the new pod before the end of the old pod.
 const handoverSeconds = 2
 
-// strategyOf starts the next pod of a gateway before the end of the last pod; the next pod waits until nodes reach it. Ports of the node are free
-// only after the end of the last pod.
+// strategyOf starts the new pod of a gateway before the end of the old pod; the new pod waits until nodes reach it. Ports of the node are free
+// only after the end of the old pod.
 func strategyOf(pod corev1.PodSpec) appsv1.DeploymentStrategy {
 	onNode := func(c corev1.Container) bool {
 		return slices.ContainsFunc(c.Ports, func(p corev1.ContainerPort) bool { return p.HostPort != 0 })

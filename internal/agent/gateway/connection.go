@@ -125,8 +125,8 @@ func (g *gateway) keepPath(ctx context.Context, key wg.PublicKey, health agent.P
 const restartAfter = 2
 
 // After a goodbye of its server, a client restarts the handshake movesPerInterval times per interval, for moveLimit: until the Service knows the next
-// pod of the server, packets go to the last pod. The last pod may still answer the first attempt. Each attempt comes from another port, because
-// kube-proxy leaves the packets of one port to the last pod until the pod has ended.
+// pod of the server, packets go to the old pod. The old pod may still answer the first attempt. Each attempt comes from another port, because
+// kube-proxy leaves the packets of one port to the old pod until the pod has ended.
 const (
 	moveLimit        = 10 * time.Second
 	movesPerInterval = 4

@@ -94,7 +94,7 @@ type elector struct {
 	fenced    time.Time // when the fence closes by itself
 	failure   string    // that was logged last
 	writing   bool
-	unwritten bool                  // the last write of the Lease failed
+	unwritten bool                  // an error of the Lease was logged since its last write
 	addresses map[string]netip.Addr // of the other replicas
 	sealer    *sealer
 	conn      *net.UDPConn
@@ -331,7 +331,7 @@ func (e *elector) beginTake(ctx context.Context, lease *coordinationv1.Lease) (s
 		standbys, ok = e.rule.BeginTake(leaseOf(lease), running, time.Now())
 	} else {
 		e.rule.RecordUnread()
-		e.logUnwritten("the Lease was not read", err)
+		e.logLeaseError("the Lease was not read", err)
 	}
 	e.writing = ok
 	return standbys, ok
@@ -375,13 +375,13 @@ func (e *elector) recordWrite(lease *coordinationv1.Lease, began time.Time, err 
 		e.rule.RecordRefusal()
 	}
 	if err != nil {
-		e.logUnwritten("the Lease was not written", err)
+		e.logLeaseError("the Lease was not written", err)
 	}
 	e.wake.Send()
 }
 
-// logUnwritten logs the first error since the last write of the Lease. Conflicts are usual.
-func (e *elector) logUnwritten(message string, err error) {
+// logLeaseError logs the first error since the last write of the Lease. Conflicts are usual.
+func (e *elector) logLeaseError(message string, err error) {
 	level := 1
 	if !e.unwritten && !apierrors.IsConflict(err) {
 		e.unwritten, level = true, 0

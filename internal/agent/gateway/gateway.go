@@ -74,7 +74,7 @@ func (o Options) peerKey() plan.PeerKey {
 	return plan.PeerKey{Namespace: o.Namespace, ClusterID: o.RemoteClusterID}
 }
 
-// handoverLimit is how long a gateway that was told to end waits for the next pod at most.
+// handoverLimit is how long a gateway that was told to end waits for the new pod at most.
 const handoverLimit = 3 * time.Second
 
 // FencedKernel is the network namespace of a gateway.
@@ -365,7 +365,7 @@ func (g *gateway) sayGoodbye(leaves bool) time.Duration {
 	return goodbyeTime - time.Since(g.said)
 }
 
-// isStandby reports whether nodes reach another replica of this gateway: the next pod before the takeover, or the last pod after the takeover. Two
+// isStandby reports whether nodes reach another replica of this gateway: the new pod before the takeover, or the old pod after the takeover. Two
 // replicas with a peer would take the session from each other, because both have one key.
 func (g *gateway) isStandby(snapshot *agent.Snapshot) bool {
 	active := g.activeReplica(snapshot)

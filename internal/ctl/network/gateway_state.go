@@ -267,7 +267,7 @@ func (g *gateway) awaitPod(ctx context.Context, cl client.WithWatch) error {
 		if d.Status.ReadyReplicas == 0 {
 			return cluster.NotReady(key.Name, pods.Items)
 		}
-		// The next pod takes over while the last pod ends.
+		// The new pod takes over while the old pod ends.
 		if i := slices.IndexFunc(pods.Items, func(pod corev1.Pod) bool { return !pod.DeletionTimestamp.IsZero() }); i >= 0 {
 			return kube.Pending(fmt.Sprintf("the last pod of the Deployment %s, %s, has not ended yet", key.Name, pods.Items[i].Name))
 		}

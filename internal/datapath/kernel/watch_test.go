@@ -118,11 +118,15 @@ func TestDriftRepaired(t *testing.T) {
 		} {
 			t.Run(tc.name, func(t *testing.T) {
 				tc.undo(t)
-				for { // what was said of an earlier change may come late
-					settled(t, writes)
-					if cmp.Diff(want.String(), k.mustObserve(t)) == "" {
-						break
+				diff := "nothing was repaired"
+				t.Cleanup(func() {
+					if t.Failed() {
+						t.Log(diff)
 					}
+				})
+				for diff != "" { // what was said of an earlier change may come late
+					settled(t, writes)
+					diff = cmp.Diff(want.String(), k.mustObserve(t))
 				}
 			})
 		}

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// icmpErrors reports ICMP errors about sent packets: nothing receives at the endpoint of a peer, or no route leads to it. Anyone can forge such errors, so
+// icmpErrors reports ICMP errors about sent packets: nothing receives at the endpoint of a peer, or no route leads there. Anyone can forge such errors:
 // they must not disturb the device.
 type icmpErrors struct {
 	report atomic.Pointer[func()] // nil: the sockets report no errors
@@ -50,8 +50,8 @@ func (e *icmpErrors) isCause(err error) bool {
 // maxErrors limits the errors read at a time: an attacker may send any number.
 const maxErrors = 64
 
-// drainErrors removes the queued errors of the sockets, which take room in their receive buffers, and reports that an endpoint is unreachable if one of them
-// says so.
+// drainErrors removes the queued errors of the sockets, which take room in the receive buffers, and reports that an endpoint is unreachable if one of
+// the errors says so.
 func (e *icmpErrors) drainErrors(sockets []*net.UDPConn) {
 	unreachable := false
 	for _, s := range sockets {

@@ -24,8 +24,8 @@ const (
 	// unfinishedLimit keeps a slow machine from falling behind.
 	unfinishedLimit = 15
 	// gapLimit is the longest time without an answer through the tunnel while a cluster is upgraded or a gateway is replaced, and gapLimitBefore
-	// while a cluster is rolled back to the release before: the controller-manager of v0.1.0 ends the last pod of a gateway before the start of the
-	// next one, and its fabric loses its connection to an API server on its node.
+	// while a cluster is rolled back to the release before: the controller-manager of v0.1.0 ends the old pod of a gateway before the start of the
+	// new one, and its fabric loses its connection to an API server on its node.
 	gapLimit, gapLimitBefore = time.Second, 20 * time.Second
 )
 
