@@ -124,7 +124,7 @@ func (g *gateway) keepPath(ctx context.Context, key wg.PublicKey, health agent.P
 // restartAfter is how many lost probes make a client begin a session anew: WireGuard itself would take 15 seconds to try.
 const restartAfter = 2
 
-// After a goodbye of its server, a client restarts the handshake movesPerInterval times per interval, for moveLimit: until the Service knows the next
+// After a goodbye of its server, a client restarts the handshake movesPerInterval times per interval, for moveLimit: until the Service knows the new
 // pod of the server, packets go to the old pod. The old pod may still answer the first attempt. Each attempt comes from another port, because
 // kube-proxy leaves the packets of one port to the old pod until the pod has ended.
 const (
